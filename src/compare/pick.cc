@@ -323,7 +323,10 @@ struct Chooser {
     choice->rival = nearest->id;
     choice->needs_captures = d.captures_differ || !units.in_rounds;
     const double tie = std::log1p(options.delta);
-    if (!units.stated && Bar(kEndlessDf) * d.resolution >= std::abs(d.estimate) + tie) {
+    // With endless units, only the error of the clock is left.
+    const double least =
+        (Bar(kEndlessDf) + StudentQuantile(1 - compare::kPower, kEndlessDf)) * d.resolution;
+    if (d.resolution > 0 && least >= std::abs(d.estimate) + tie) {
       choice->clock_step_ps =
           std::max(units.step_ps.at(choice->leader), units.step_ps.at(nearest->id));
     }

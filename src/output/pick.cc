@@ -168,8 +168,8 @@ std::string TooLittleText(const PickResult& choice) {
 std::string ClockText(const PickResult& choice) {
   return absl::StrCat("The difference may be an error of the clock, whose step is ",
                       *choice.clock_step_ps / 1000,
-                      " ns, and more rounds do not help: let each run do more work, so that it "
-                      "takes longer.");
+                      " ns. More rounds are unlikely to help: let each run do more work, so that "
+                      "it takes longer.");
 }
 
 // For a difference whose sign is uncertain. A number of rounds that follows from it would be wrong

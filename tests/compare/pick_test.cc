@@ -645,7 +645,7 @@ TEST(UnitsTest, EachCaptureHasTheSameWeight) {
 // A winner that is not the best, by a scatter between captures that ranges from none to ten times
 // that of the rounds. The best variant is only 0.01 % ahead. `sizes`: rounds of each capture.
 TEST(PickSimulationTest, WrongWinnersOfCapturesThatDifferAreRare) {
-  constexpr int kRepetitions = 300;
+  constexpr int kRepetitions = 150;
   for (const double alpha : {0.01, 0.05}) {
     for (const std::vector<int>& sizes :
          {std::vector<int>(2, 10), std::vector<int>(3, 10), std::vector<int>(5, 8),
@@ -766,19 +766,22 @@ TEST(PickTest, ATieNeedsEveryPair) {
 }
 
 TEST(PickTest, TheStepOfTheClockIsAnError) {
-  std::vector<std::vector<double>> logs;
-  for (int r = 0; r < 200; ++r) {
-    logs.push_back({std::log(100'000), std::log(102'000), std::log(200'000 + 2000 * (r % 2))});
-  }
-  const PickResult choice = Picked({Rounds(logs)});
+  const auto rounds = [](double work) {
+    std::vector<std::vector<double>> logs;
+    for (int r = 0; r < 12; ++r) {
+      logs.push_back({std::log(100'000 * work), std::log(102'000 * work),
+                      std::log(200'000 * work + 2000 * (r % 2))});
+    }
+    return Picked({Rounds(logs)});
+  };
+  const PickResult choice = rounds(1);
   EXPECT_EQ(choice.claim, Claim::kUndecided);
   EXPECT_EQ(Row(choice, "2").status, "slower");
   EXPECT_LT(*Row(choice, "1").lo, 1);
   ASSERT_TRUE(choice.clock_step_ps.has_value());
   EXPECT_NEAR(*choice.clock_step_ps, 2000, 1e-6);
   EXPECT_FALSE(choice.needed_least.has_value());
-  for (auto& round : logs) round[1] = std::log(110'000);
-  EXPECT_EQ(Picked({Rounds(logs)}).claim, Claim::kWinner) << "five steps are more than one";
+  EXPECT_EQ(rounds(10).claim, Claim::kWinner) << "longer runs, as advised";
 }
 
 // Each printed number follows from the pairs, whatever the captures look like.
@@ -787,12 +790,15 @@ TEST(PickPropertyTest, TheVerdictContradictsNoPair) {
   int cycles = 0, unshared = 0;
   for (uint64_t seed = 0; seed < 1500; ++seed) {
     Noise noise(31000 + seed);
-    const auto below = [&](double n) { return static_cast<size_t>(n * noise.Uniform()); };
+    const auto below = [&](size_t n) {
+      return static_cast<size_t>(static_cast<double>(n) * noise.Uniform());
+    };
     const size_t variants = 2 + below(4), count = 1 + below(4);
     const double gap = std::vector{0.0, 0.0005, 0.003, 0.02}[below(4)];
     const double step = std::vector{0.0, 0.002, 0.02}[below(3)];
     const double noise_std = std::vector{0.0002, 0.002, 0.02}[below(3)];
-    const double offset_std = noise.Uniform() < 0.3 ? 0.02 : 0, lost = below(2) * 0.15;
+    const double offset_std = noise.Uniform() < 0.3 ? 0.02 : 0;
+    const double lost = noise.Uniform() < 0.5 ? 0.15 : 0;
     const double tick_ps = noise.Uniform() < 0.3 ? 20'000 : 1;
     std::vector<Measurements> captures;
     for (size_t c = 0; c < count; ++c) {
@@ -870,15 +876,15 @@ TEST(PickPropertyTest, TheVerdictContradictsNoPair) {
         }
       }
     }
-    if (is_decided) EXPECT_TRUE(choice.regret.has_value()) << seed;
-    if (!choice.cycle.empty()) EXPECT_EQ(choice.claim, Claim::kUndecided) << seed;
+    EXPECT_TRUE(!is_decided || choice.regret.has_value()) << seed;
+    EXPECT_TRUE(!is_decided || choice.cycle.empty()) << seed;
   }
   for (const Claim claim :
        {Claim::kWinner, Claim::kTie, Claim::kPick, Claim::kUndecided, Claim::kTooLittleData}) {
     EXPECT_GE(claims[claim], 20) << std::string(ClaimName(claim));
   }
   EXPECT_GE(cycles, 20);
-  EXPECT_GE(unshared, 10);
+  EXPECT_GE(unshared, 5);
 }
 
 constexpr PickOptions kPickOfEnergy = {.objective = Objective::kEnergy, .replicates = 1};
