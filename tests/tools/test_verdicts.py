@@ -126,8 +126,8 @@ class TwoDevices(Decisions):
     def test_the_reason_and_the_other_way_are_named(self):
         rounds = range(6)
         path = self.made({
-            0: {"0": [(300 * k, 7) for k in rounds], "1": [(300 * k + 100, 6) for k in rounds],
-                "2": [(300 * k + 200, 9) for k in rounds]},
+            0: {"0": [(300 * k, 7 + k / 100) for k in rounds],
+                "1": [(300 * k + 100, 6) for k in rounds], "2": [(300 * k + 200, 9) for k in rounds]},
             1: {"0": [(300 * k, 7) for k in rounds], "1": [(300 * k + 100, 6) for k in rounds[:-1]],
                 "2": [(300 * k + 200, 9) for k in rounds]}})
         done = run("pick", path)
@@ -156,7 +156,7 @@ class TwoDevices(Decisions):
 
     def test_a_warm_up_run_that_is_skipped_leaves_the_others_matched(self):
         rounds = range(7)
-        path = self.made({d: {"0": [(200 * k, 7 + d) for k in rounds],
+        path = self.made({d: {"0": [(200 * k, 7 + d + k % 2 / 100) for k in rounds],
                               "1": [(200 * k + 100, 9 + d) for k in rounds]} for d in range(2)})
         done = run("pick", path, "--skip-runs", "1", "--format", "json")
         self.assertEqual((done.code, done.json["pick"]), (0, "0"))
