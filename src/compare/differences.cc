@@ -5,10 +5,11 @@
 // smaller degrees of freedom. With a known offset_std, the variance is at least the one that it
 // implies, and the degrees of freedom follow from it.
 //
-// Variants (DifferenceOf): in rounds, the log ratios within rounds (OfRounds). The scatter between
-// captures is the error, unless F tests at 25 % cannot distinguish it from the scatter of rounds
-// (Bancroft 1944). Otherwise one value per capture (OfCaptures); a single capture has the allowance
-// for drift instead of scatter.
+// Variants (DifferenceOf): in rounds, the mean over captures of the centre of the log ratios within
+// rounds (OfRounds). The scatter between captures is the error, unless F tests at 25 % cannot
+// distinguish it from the scatter of rounds (Bancroft 1944). In that case it is the scatter of
+// rounds, times FindAllowance. Without rounds, one value per capture (OfCaptures); a single capture
+// has the allowance for drift instead of scatter.
 //
 // With few captures, one pair of variants says little about the scatter between captures: two
 // captures leave one degree of freedom. So it is also pooled over all variants (PoolSpread): the
