@@ -673,7 +673,7 @@ class Pick(Decisions):
                 if rounds is None:
                     self.assertIn(f"At least {least} rounds in total are needed", text)
                     continue
-                self.assertRegex(text, f"{rounds} rounds in all would settle it")
+                self.assertRegex(text, f"{rounds} rounds in total would settle it")
                 self.write("n.xplane.pb", trace(self.variants(*times), f"more{seed}", runs=rounds, noise=noise))
                 followed += 1
                 decided += self.pick(path).code == 0
