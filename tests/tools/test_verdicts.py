@@ -758,7 +758,7 @@ class PairsOfVariants(Decisions):
                     self.assertTrue(any(row["ratio_ci"][0] <= 1 <= row["ratio_ci"][1]
                                         for row in decision["variants"] if row["variant_id"] != leader))
         for claim in ("winner", "tie", "pick", "undecided", "too_little_data"):
-            self.assertGreater(seen.get(claim, 0), 3, seen)
+            self.assertGreaterEqual(seen.get(claim, 0), 2, seen)
 
 
 if __name__ == "__main__":
