@@ -56,7 +56,7 @@ constexpr double kEndlessDf = std::numeric_limits<double>::infinity();
 // Larger ties are not proved: each pair of a tie is tested, and each member against each other
 // variant.
 constexpr size_t kMaxTied = 500;
-constexpr size_t kMaxPairsOfTie = 500'000;
+constexpr size_t kMaxPairsOfTie = 200'000;
 // Rivals may beat each other in a cycle, because each pair has other common units, and because
 // robust centres of ratios do not add up. A search follows at most so many of them.
 constexpr size_t kMaxSteps = 16;
@@ -79,6 +79,14 @@ struct Chooser {
   const Units& units;
   const PickOptions& options;
   const std::vector<std::string> ids;
+  // StudentQuantile by tail and degrees of freedom, which most pairs have in common.
+  mutable std::map<std::pair<double, double>, double> quantiles = {};
+
+  double Quantile(double tail, double df) const {
+    const auto [at, is_new] = quantiles.try_emplace({tail, df}, 0);
+    if (is_new) at->second = StudentQuantile(tail, df);
+    return at->second;
+  }
 
   void Choose(PickResult* choice) const {
     const Standing first = FindLeader();
@@ -199,7 +207,7 @@ struct Chooser {
   }
 
   double Bar(double df) const {
-    return StudentQuantile(options.alpha / 2 / static_cast<double>(ids.size() - 1), df);
+    return Quantile(options.alpha / 2 / static_cast<double>(ids.size() - 1), df);
   }
 
   bool IsEnough(const Difference& d) const {
@@ -267,7 +275,7 @@ struct Chooser {
   // Half of the interval with which a pair of a tie is tested. A tie is an intersection-union test,
   // so each pair is tested at alpha.
   double HalfInTie(const Difference& d) const {
-    return d.standard_error == 0 ? 0 : StudentQuantile(options.alpha, d.df) * d.standard_error;
+    return d.standard_error == 0 ? 0 : Quantile(options.alpha, d.df) * d.standard_error;
   }
 
   bool AllWithinDelta(const std::vector<std::string>& open) const {
