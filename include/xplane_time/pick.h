@@ -75,7 +75,7 @@
 // added to the scatter in full. A variant with an unknown energy, or a capture in doubt (poor fit,
 // a shared device), makes the result undecided.
 //
-// A tie has at most 500 members, and at most 200,000 pairs of a member and another variant.
+// A tie has at most 500 members, and at most 500,000 pairs of a member and another variant.
 //
 // Pick is a pure function. Thread-safe. O(samples log samples + variants units + replicates
 // variants units).

@@ -56,7 +56,7 @@ constexpr double kEndlessDf = std::numeric_limits<double>::infinity();
 // Larger ties are not proved: each pair of a tie is tested, and each member against each other
 // variant.
 constexpr size_t kMaxTied = 500;
-constexpr size_t kMaxPairsOfTie = 200'000;
+constexpr size_t kMaxPairsOfTie = 500'000;
 // Rivals may beat each other in a cycle, because each pair has other common units, and because
 // robust centres of ratios do not add up. A search follows at most so many of them.
 constexpr size_t kMaxSteps = 16;
