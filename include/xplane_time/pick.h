@@ -14,8 +14,9 @@
 //   for (const std::string& id : choice->tied) std::cout << id << '\n';   // "3", "7"
 //
 //   winner     every other variant is proved slower
-//   tie        the named variants are proved to be within delta of each other, and all others
-//              slower; the pick is the first of them in the order of ids
+//   tie        the named variants are proved to be within delta of each other, and every other
+//              variant is proved slower than each of them; the pick is the first of them, in the
+//              order of ids, that no other one is proved to beat
 //   pick       no other variant is more than delta faster, which bounds the cost of the pick;
 //              also the only variant that ran
 //   undecided  the evidence is insufficient; too_little_data if the leader, or a rival that is
@@ -27,6 +28,11 @@
 // it counts. The result is also undecided if another variant takes less time than the pick on every
 // single device, by more than delta, or if the split of some variant into runs is uncertain. A
 // variant that failed is not a candidate.
+//
+// No decided pick is proved slower than another variant. If the order of the variants rotates
+// between rounds, each of them may be proved slower than another one (`cycle`). The result is then
+// undecided and has no pick. Two variants without a common round (or capture) have no ratio, and
+// leave too little data.
 //
 // If the runs of variants on several devices do not match, a variant that is the fastest on each
 // device alone is not picked. The reason: the time of a run is the time of its slowest device, and
@@ -42,29 +48,35 @@
 // Otherwise each capture gives one value per variant, and captures are the units. For a single
 // capture without rounds, an allowance for drift (`drift_std`, 2 % of a ratio) replaces the scatter
 // between captures, so only large differences are decided. For several captures in rounds, the
-// scatter between captures is the error, unless it agrees with the scatter of rounds (preliminary F
-// tests at 25 %, Bancroft 1944). In that case all rounds are pooled. The scatter between captures
-// is the larger of the pair's own and the one pooled over all variants, because two captures show
-// little about one pair. With two variants there is nothing to pool, and a third capture decides.
+// ratio is the mean over captures of Huber's centre in each. The scatter between captures is its
+// error, unless it agrees with the scatter of rounds (preliminary F tests at 25 %, Bancroft 1944).
+// In that case the error is that of the rounds, with an allowance for scatter that a test with few
+// captures overlooks. The scatter between captures is the larger of the pair's own and the one
+// pooled over all variants, because two captures show little about one pair. With two variants
+// there is nothing to pool, so that two captures decide large differences only.
+//
+// The clock's step is part of each error of times, as in compare.h.
 //
 // Family-wise error: the leader is tested against each other variant at alpha / (variants - 1),
 // two-sided. A wrong winner has a probability of at most alpha, because the true best variant must
 // be called slower; of two equal variants either may lead. A tie is an intersection-union test,
-// each pair at alpha. Intervals are simultaneous. P(best) is a seeded simulation with the estimates
-// and errors of the intervals. The same input and seed give the same result.
+// each pair at alpha. The regret of a tie is the upper limit of these tests, at most delta.
+// Intervals are simultaneous. P(best) is a seeded simulation with the estimates and errors of the
+// intervals. The same input and seed give the same result.
 //
 // Two statistics describe a variant, and their ratios may differ. `centre` is the typical time of
-// its own runs: Huber's centre of their logarithms or, over captures without rounds, the mean of
-// these centres. `ratio` is the ratio that the decision uses: in rounds, Huber's centre of the log
-// ratios within rounds. The leader is the variant that no other one beats by `ratio`. Over captures
-// without rounds, `ratio` is the ratio of the centres.
+// its own runs: Huber's centre of their logarithms or, over captures, the mean of these centres.
+// `ratio` is the ratio that the decision uses: in rounds, Huber's centre of the log ratios within
+// rounds. The leader is the variant that no other one beats by `ratio`; if there is none, one that
+// no other one is proved to beat. Over captures without rounds, `ratio` is the ratio of the
+// centres.
 //
 // Energies (joules per run): captures are the units. The errors that a capture states for two of
 // its variants may have opposite signs, and may be the same in all captures. Both are therefore
 // added to the scatter in full. A variant with an unknown energy, or a capture in doubt (poor fit,
 // a shared device), makes the result undecided.
 //
-// A tie has at most 500 members.
+// A tie has at most 500 members, and at most 500,000 pairs of a member and another variant.
 //
 // Pick is a pure function. Thread-safe. O(samples log samples + variants units + replicates
 // variants units).
@@ -104,7 +116,8 @@ struct VariantRow {
   // Picoseconds; joules for energies. The interval has level 1 - alpha for this variant alone.
   std::optional<double> centre, centre_lo, centre_hi;
   std::optional<double> p95;  // times only
-  // ratio to the pick (1 for the pick itself), with a simultaneous interval
+  // Ratio to the leader (1 for the leader itself), with a simultaneous interval. Empty: the two
+  // have no common unit.
   std::optional<double> ratio, lo, hi;
   std::optional<double> p_best;
   std::vector<Fact> params = {};  // values are JSON: {"block", "64"}
@@ -139,11 +152,18 @@ struct PickResult {
   // suffices if difference and noise are as measured. `needed` suffices with a probability of 80 %.
   // Empty: unknown, over 10,000, or more than 20 times `needed_least`. Both are empty if the
   // difference may be chance (`may_be_equal`): a number that follows from a difference of unknown
-  // sign is not stable, and between equal variants no number of units decides.
+  // sign is not stable, and between equal variants no number of units decides. Both are also empty
+  // if the rival is ahead of the pick, or if `clock_step_ps` is set.
   std::string rival;
   std::optional<uint64_t> needed_least, needed;
   bool needs_captures = false;
   bool may_be_equal = false;
+  // If not empty, the difference to this rival may be an error of the clock, whose step this is,
+  // and no number of units decides.
+  std::optional<double> clock_step_ps;
+  // If not empty, there is no pick: each variant is proved slower than the next one, and the last
+  // is the first again.
+  std::vector<std::string> cycle;
   std::string metric, clock;
   std::vector<std::string> doubts;  // reasons for no claim that do not depend on the numbers
   // Filled if a variant was not judged: from captures with several devices, by device.

@@ -24,6 +24,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compare/clock_steps.h"
 #include "compare/differences.h"
 #include "compare/inputs.h"
 #include "compare/needed_captures.h"
@@ -52,48 +53,6 @@ using Captures = std::array<std::span<const Measurements>, 2>;
 using RowSide = std::map<size_t, const Series*>;
 using Sides = std::array<RowSide, 2>;
 enum Side : uint8_t { kBase, kHead };
-
-// The step of the clock that the times come from, as far as they show it.
-//
-// Input: the captures of both sides. Output: the smallest difference between two different samples.
-// In a trace, all functions of a device share a clock. The times of a benchmark are means over
-// iterations, so each function has its own step.
-//
-//   samples   100   100   104   110 ns
-//   step                 4                 the error of a time is up to half a step
-//
-// This is an upper bound, because few samples may not include two adjacent values. O(samples log
-// samples).
-using ClockKey = std::pair<std::string, std::string>;
-using ClockSteps = std::map<ClockKey, double>;  // picoseconds; 0: all samples are equal
-
-// Only traces name their clock.
-ClockKey ClockOf(const Series& series) {
-  if (!series.clock.empty()) return {series.clock, series.device};
-  return {"", series.variant_id.value_or("") + "\n" + series.function};
-}
-
-ClockSteps FindClockSteps(const Captures& captures) {
-  std::map<ClockKey, std::vector<double>> times_ps;
-  for (const auto& side : captures) {
-    for (const Measurements& capture : side) {
-      for (const Series& series : capture.series) {
-        std::vector<double>& times = times_ps[ClockOf(series)];
-        for (const Sampled& sample : series.samples) times.push_back(sample.value);
-      }
-    }
-  }
-  ClockSteps steps_ps;
-  for (auto& [key, times] : times_ps) {
-    std::sort(times.begin(), times.end());
-    double& least = steps_ps[key];
-    for (size_t i = 1; i < times.size(); ++i) {
-      const double step = times[i] - times[i - 1];
-      if (step > 0 && (least == 0 || step < least)) least = step;
-    }
-  }
-  return steps_ps;
-}
 
 // The differences between two sides by kernel: means over the captures that have the kernel,
 // largest change first. Kernels without a change, and functions that only one side has, are
@@ -227,19 +186,18 @@ bool IsStated(const Sides& sides) {
 }
 
 // The standard deviation, relative to the row's values, that more captures do not reduce.
-double ResolutionOf(const Sides& sides, const ClockSteps& steps, const std::vector<Centre>& base,
-                    const std::vector<Centre>& head) {
+double ResolutionOf(const Sides& sides, const compare::ClockSteps& steps,
+                    const std::vector<Centre>& base, const std::vector<Centre>& head) {
   const double stated = StatedVariance(sides[kBase]) + StatedVariance(sides[kHead]);
   if (IsStated(sides)) return std::sqrt(stated);
   double step_ps = 0;
   for (const auto& side : sides) {
     for (const auto& [capture, series] : side) {
-      if (!series->samples.empty()) step_ps = std::max(step_ps, steps.at(ClockOf(*series)));
+      if (!series->samples.empty())
+        step_ps = std::max(step_ps, steps.at(compare::ClockOf(*series)));
     }
   }
-  // The error of a time is up to half a step. It is the same in all captures of a side and
-  // independent between the sides: two uniform errors.
-  return step_ps / std::exp((base.front().value + head.front().value) / 2) * std::sqrt(2.0 / 12);
+  return compare::FindResolution(step_ps, (base.front().value + head.front().value) / 2);
 }
 
 Difference ScatterOf(std::span<const Centre> base, std::span<const Centre> head, bool paired,
@@ -446,8 +404,8 @@ void Describe(const RowSide& side, ComparedRow* row) {
 
 // Makes a row. Rows with samples on both sides and without an obstacle get a difference, and the
 // verdict kSame until they are judged.
-ComparedRow MakeRow(const Sides& sides, const CompareOptions& options, const ClockSteps& steps,
-                    Difference* difference) {
+ComparedRow MakeRow(const Sides& sides, const CompareOptions& options,
+                    const compare::ClockSteps& steps, Difference* difference) {
   ComparedRow row;
   Describe(sides[kHead], &row);
   Describe(sides[kBase], &row);
@@ -695,7 +653,7 @@ absl::StatusOr<Comparison> Compare(std::span<const Measurements> base,
       compare::CheckMeasuredAlike(base, head, options.allow_mismatch, &comparison.notes));
   const Captures captures = {base, head};
   comparison.shared_captures = CountShared(captures, &comparison.notes);
-  const ClockSteps steps = FindClockSteps(captures);
+  const compare::ClockSteps steps = compare::FindClockSteps(base, head);
   std::vector<Difference> differences;  // by row
   for (const auto& [key, sides] : MatchSeries(captures, &comparison.notes)) {
     comparison.rows.push_back(MakeRow(sides, options, steps, &differences.emplace_back()));

@@ -1,5 +1,6 @@
 # Decisions: take measurements of any kind and return verdicts.
 add_library(xplane_time_compare STATIC
+  compare/clock_steps.cc
   compare/compare.cc
   compare/differences.cc
   compare/files.cc

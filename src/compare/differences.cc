@@ -5,10 +5,11 @@
 // smaller degrees of freedom. With a known offset_std, the variance is at least the one that it
 // implies, and the degrees of freedom follow from it.
 //
-// Variants (DifferenceOf): in rounds, the log ratios within rounds (OfRounds). The scatter between
-// captures is the error, unless F tests at 25 % cannot distinguish it from the scatter of rounds
-// (Bancroft 1944). Otherwise one value per capture (OfCaptures); a single capture has the allowance
-// for drift instead of scatter.
+// Variants (DifferenceOf): in rounds, the mean over captures of the centre of the log ratios within
+// rounds (OfRounds). The scatter between captures is the error, unless F tests at 25 % cannot
+// distinguish it from the scatter of rounds (Bancroft 1944). In that case it is the scatter of
+// rounds, times FindAllowance. Without rounds, one value per capture (OfCaptures); a single capture
+// has the allowance for drift instead of scatter.
 //
 // With few captures, one pair of variants says little about the scatter between captures: two
 // captures leave one degree of freedom. So it is also pooled over all variants (PoolSpread): the
@@ -32,14 +33,14 @@
 #include <set>
 #include <tuple>
 
+#include "compare/clock_steps.h"
 #include "stats/distributions.h"
 #include "stats/random.h"
 
 namespace xplane_time::compare {
 namespace {
 
-using stats::FisherTail, stats::HuberCentre, stats::Mean, stats::PulledIn, stats::StudentTail,
-    stats::Variance;
+using stats::FisherTail, stats::HuberCentre, stats::Mean, stats::StudentTail, stats::Variance;
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -147,44 +148,80 @@ std::map<std::string, std::vector<double>> LogsOf(const Measurements& capture) {
   return logs;
 }
 
-// The two mean squares of an analysis of variance by capture.
+// The centre of values in several captures, and its two variances: from the scatter between the
+// captures' centres, and from the scatter within captures. Each capture has the same weight,
+// however many values it has.
 struct Scatter {
-  double between = 0, within = 0;  // mean squares
+  double centre = 0;
+  size_t captures = 0;
+  double between = 0, within = 0;  // variances of a capture's centre
   double between_df = 0, within_df = 0;
+
+  // Whether the captures differ by no more than their values explain.
+  bool Agrees() const {
+    return within_df > 0 && within > 0 &&
+           FisherTail(between / within, between_df, within_df) > kPoolingLevel;
+  }
 };
 
-Scatter ScatterByCapture(const std::vector<double>& values, const std::vector<uint32_t>& capture) {
-  std::map<uint32_t, std::vector<double>> groups;
-  for (size_t i = 0; i < values.size(); ++i) groups[capture[i]].push_back(values[i]);
-  const double mean = Mean(values);
-  Scatter out;
-  for (const auto& [ignored, group] : groups) {
-    const double n = static_cast<double>(group.size()), off = Mean(group) - mean;
-    out.between += n * off * off;
-    out.within += Variance(group) * (n - 1);
+// Outliers are clamped within each capture. Across captures, clamping would hide a minority of
+// captures that contradict the others.
+Scatter ScatterByCapture(const Units& units, const std::vector<double>& values,
+                         const std::vector<uint32_t>& capture) {
+  std::vector<std::vector<double>> groups;  // the values are in the order of the captures
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i == 0 || capture[i] != capture[i - 1]) groups.emplace_back();
+    groups.back().push_back(values[i]);
   }
-  out.between_df = static_cast<double>(groups.size()) - 1;
-  out.within_df = static_cast<double>(values.size()) - static_cast<double>(groups.size());
-  if (out.between_df > 0) out.between /= out.between_df;
-  if (out.within_df > 0) out.within /= out.within_df;
+  std::vector<double> centres;
+  Scatter out;
+  double squares = 0, shares = 0;
+  for (std::vector<double>& group : groups) {
+    const double n = static_cast<double>(group.size());
+    const Centre own = units.CentreOf(std::move(group));
+    centres.push_back(own.value);
+    squares += own.df * own.variance * n;
+    out.within_df += own.df;
+    shares += 1 / n;
+  }
+  const double k = static_cast<double>(centres.size());
+  out.centre = Mean(centres);
+  out.captures = centres.size();
+  out.between = Variance(centres);
+  out.between_df = k - 1;
+  if (out.within_df > 0) out.within = squares / out.within_df * shares / k;
   return out;
 }
 
-Difference OfRounds(const Units& units, const std::vector<double>& differences,
-                    const std::vector<uint32_t>& capture) {
-  const Centre centre = units.CentreOf(differences);
-  Difference out = {centre.value, std::sqrt(centre.variance), centre.df, differences.size()};
-  const Scatter scatter =
-      ScatterByCapture(units.robust ? PulledIn(differences) : differences, capture);
-  if (scatter.between_df < 1) return out;
-  const bool agree = units.spread.agrees && scatter.within_df > 0 && scatter.within > 0 &&
-                     FisherTail(scatter.between / scatter.within, scatter.between_df,
-                                scatter.within_df) > kPoolingLevel;
-  if (agree) return out;
-  const double between = std::max(scatter.between, units.spread.between);
-  out.standard_error =
-      std::max(out.standard_error, std::sqrt(between / static_cast<double>(differences.size())));
-  out.df = std::clamp(units.spread.df, scatter.between_df, kMaxPooling * scatter.between_df);
+// The factor of the standard error from rounds if a test with `df` finds that captures agree. With
+// few captures, the test overlooks scatter that is large enough to prove a wrong winner. With these
+// factors, it does so with a probability of at most 1 %, whatever the scatter is (pick_test.cc).
+double FindAllowance(double df) {
+  constexpr double kAllowances[] = {6, 1.8, 1.35, 1.15, 1.1};  // for 1, 2, ... degrees of freedom
+  const auto at = static_cast<size_t>(std::max(df, 1.0)) - 1;
+  return at < std::size(kAllowances) ? kAllowances[at] : 1;
+}
+
+Difference OfRounds(const Units& units, const PooledSpread& spread,
+                    const std::vector<double>& values, const std::vector<uint32_t>& capture) {
+  const Scatter scatter = ScatterByCapture(units, values, capture);
+  const double k = static_cast<double>(scatter.captures);
+  Difference out = {.estimate = scatter.centre,
+                    .standard_error = std::sqrt(scatter.within / k),
+                    .df = scatter.within_df,
+                    .units = values.size(),
+                    .captures = scatter.captures};
+  const bool is_sole = scatter.captures == 1;
+  if (is_sole && (spread.agrees || !(spread.df > 0))) return out;
+  const double between_df =
+      std::clamp(spread.df, scatter.between_df, kMaxPooling * std::max(scatter.between_df, 1.0));
+  if (spread.agrees && scatter.Agrees()) {
+    out.standard_error *= FindAllowance(between_df);
+    return out;
+  }
+  const double between = std::max(scatter.between, spread.between);
+  out.standard_error = std::max(out.standard_error, std::sqrt(between / k));
+  out.df = between_df;
   out.captures_differ = true;
   return out;
 }
@@ -220,25 +257,49 @@ PooledSpread PoolSpread(const Units& units) {
     }
   }
   Scatter sum;  // of squares
-  double captures_df = 0, rounds_df = 0;
   for (const auto* logs : variants) {
     std::vector<double> values(whole.size());
     for (size_t i = 0; i < whole.size(); ++i) values[i] = (*logs)[whole[i]] - means[i];
-    const Scatter own =
-        ScatterByCapture(units.robust ? PulledIn(std::move(values)) : values, capture);
-    captures_df = own.between_df;
-    rounds_df = own.within_df;
+    const Scatter own = ScatterByCapture(units, values, capture);
     sum.between += own.between * own.between_df;
+    sum.between_df += own.between_df;
     sum.within += own.within * own.within_df;
+    sum.within_df += own.within_df;
   }
-  const double free = static_cast<double>(variants.size()) - 1;
-  sum.between_df = free * captures_df;
-  sum.within_df = free * rounds_df;
-  PooledSpread out = {.between = 2 * sum.between / sum.between_df, .df = sum.between_df};
-  const double within = sum.within_df > 0 ? 2 * sum.within / sum.within_df : 0;
-  out.agrees =
-      within > 0 && FisherTail(out.between / within, sum.between_df, sum.within_df) > kPoolingLevel;
-  return out;
+  // The values of a round sum to 0, so one variant's share of the degrees of freedom is lost.
+  const double count = static_cast<double>(variants.size()), free = (count - 1) / count;
+  sum.between_df *= free;
+  sum.within_df *= free;
+  sum.between *= 2 / sum.between_df;
+  if (sum.within_df > 0) sum.within *= 2 / sum.within_df;
+  return {.between = sum.between, .df = sum.between_df, .agrees = sum.Agrees()};
+}
+
+Centre FindTypical(const Units& units, const std::vector<double>& logs) {
+  std::vector<double> values;
+  std::vector<uint32_t> capture;
+  for (size_t i = 0; i < logs.size(); ++i) {
+    if (std::isnan(logs[i])) continue;
+    values.push_back(logs[i]);
+    capture.push_back(units.capture[i]);
+  }
+  if (units.in_rounds) {
+    const Difference typical = OfRounds(units, PooledSpread(), values, capture);
+    return {typical.estimate, typical.standard_error * typical.standard_error, typical.df};
+  }
+  const double n = static_cast<double>(values.size());
+  return {Mean(values), Variance(values) / n, n - 1};
+}
+
+void FillSteps(std::span<const Measurements> captures, Units* units) {
+  const ClockSteps steps_ps = FindClockSteps(captures);
+  for (const Measurements& capture : captures) {
+    for (const Series& series : capture.series) {
+      if (!series.variant_id.has_value() || series.samples.empty()) continue;
+      double& step_ps = units->step_ps[*series.variant_id];
+      step_ps = std::max(step_ps, steps_ps.at(ClockOf(series)));
+    }
+  }
 }
 
 Difference OfCaptures(const std::vector<double>& differences, const std::vector<Centre>& within,
@@ -248,7 +309,7 @@ Difference OfCaptures(const std::vector<double>& differences, const std::vector<
   const double inside = stated ? StatedVariance(within) : sum;
   Difference out;
   out.estimate = Mean(differences);
-  out.units = differences.size();
+  out.units = out.captures = differences.size();
   if (differences.size() == 1) {
     const double variance = drift_std * drift_std + inside;
     out.standard_error = std::sqrt(variance);
@@ -401,6 +462,8 @@ Units MakeUnits(std::span<const Measurements> captures, bool robust) {
     }
   }
   if (units.in_rounds) units.spread = PoolSpread(units);
+  for (const auto& [id, logs] : units.log_time) units.typical[id] = FindTypical(units, logs);
+  if (!units.stated) FillSteps(captures, &units);
   return units;
 }
 
@@ -419,8 +482,15 @@ Difference DifferenceOf(const Units& units, const std::string& a, const std::str
     within.push_back(units.within.at(b)[i]);
   }
   if (differences.empty()) return {};
-  if (units.in_rounds) return OfRounds(units, differences, capture);
-  return OfCaptures(differences, within, drift_std, units.stated);
+  Difference out = units.in_rounds ? OfRounds(units, units.spread, differences, capture)
+                                   : OfCaptures(differences, within, drift_std, units.stated);
+  if (units.step_ps.empty()) return out;
+  const double step_ps = std::max(units.step_ps.at(a), units.step_ps.at(b));
+  if (step_ps == 0) return out;
+  const double log_time = (units.typical.at(a).value + units.typical.at(b).value) / 2;
+  out.resolution = FindResolution(step_ps, log_time);
+  out.standard_error = std::hypot(out.standard_error, out.resolution);
+  return out;
 }
 
 std::map<std::string, double> ProbabilityOfBest(const Units& units, const std::string& leader,

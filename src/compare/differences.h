@@ -19,12 +19,13 @@ using stats::Centre;
 struct Difference {
   double estimate = 0;  // head - base, or b - a
   double standard_error = 0;
-  double df = 0;     // degrees of freedom; 0: the error is unknown
-  size_t units = 0;  // for variants: number of units that hold both
+  double df = 0;        // degrees of freedom; 0: the error is unknown
+  size_t units = 0;     // for variants: number of units that hold both; 0: the estimate is unknown
+  size_t captures = 0;  // for variants: number of captures with such units
   // for sides: standard deviation of a capture's centre; if df is 0, within captures only
   double spread = 0;
-  // For sides: standard deviation of the estimate due to the clock's resolution or to stated
-  // errors. It is the part of standard_error that more captures do not reduce.
+  // Standard deviation of the estimate due to the clock's resolution or (for sides) to stated
+  // errors. It is the part of standard_error that more data do not reduce.
   double resolution = 0;
   // Of sides: how much processes differ is assumed, or it is known from options.
   bool assumed = false, known_offset = false;
@@ -50,7 +51,7 @@ struct NaturalLess {
 
 // How much the log ratio of two variants varies between captures, pooled over all variants.
 struct PooledSpread {
-  double between = 0;  // mean square between captures, for rounds
+  double between = 0;  // variance of the centre of a pair's log ratios in one capture
   double df = 0;       // 0: unknown
   bool agrees = true;  // it cannot be distinguished from the scatter of rounds
 };
@@ -66,6 +67,8 @@ struct Units {
   std::vector<uint32_t> capture;  // capture of each unit
   PooledSpread spread;            // in rounds
   std::map<std::string, std::vector<double>, NaturalLess> log_time;
+  std::map<std::string, Centre> typical;  // log time over the captures that have the variant
+  std::map<std::string, double> step_ps;  // of the variant's clock; empty for energies
   // If captures are the units: variance of each value within its capture, and its df.
   std::map<std::string, std::vector<Centre>, NaturalLess> within;
 

@@ -3,13 +3,14 @@
 // 1. CollectVariants and ListVariants: one row per variant, with its status and the doubts
 //    (Doubts).
 // 2. MakeUnits (differences.h): rounds or captures as units.
-// 3. Chooser::Leader: the smallest centre, then at most kMaxLeaderSteps steps to a rival that is
-//    faster in their common units.
+// 3. Chooser::FindLeader: the variant that is faster than each other one in their common units. If
+//    there is none, the pairs of variants contradict each other. Then a variant leads that no other
+//    one is proved to beat; if every variant is beaten (FindCycle), there is no pick.
 // 4. Against: the difference of each rival to the leader, with a simultaneous interval
 //    (Bonferroni).
 // 5. ClaimOf: winner, tie (all pairs within delta), pick or undecided. Doubts make it undecided.
 // 6. Evidence: regret, mde and the number of units needed, from the nearest rival. There is no
-//    number if the sign of its difference is uncertain.
+//    number if the sign of its difference is uncertain, or if the clock's step hides it.
 // 7. CheckByDevice: contradictions between the devices. NotePulledIn: a note if outliers decide.
 #include "xplane_time/pick.h"
 
@@ -51,10 +52,14 @@ constexpr uint64_t kMaxRange = 20;
 // A difference is taken for real, for advice on the number of units, if its own interval of 95 %
 // excludes 0.
 constexpr double kSignTail = 0.025;
-// Larger ties are not proved: every pair of a tie is tested.
+constexpr double kEndlessDf = std::numeric_limits<double>::infinity();
+// Larger ties are not proved: each pair of a tie is tested, and each member against each other
+// variant.
 constexpr size_t kMaxTied = 500;
-// Rivals may beat each other in a cycle, because each pair has other common units.
-constexpr int kMaxLeaderSteps = 16;
+constexpr size_t kMaxPairsOfTie = 500'000;
+// Rivals may beat each other in a cycle, because each pair has other common units, and because
+// robust centres of ratios do not add up. A search follows at most so many of them.
+constexpr size_t kMaxSteps = 16;
 
 // A variant compared with the leader.
 struct Rival {
@@ -63,7 +68,9 @@ struct Rival {
   double half = 0;        // half of the simultaneous interval
   bool enough = false;    // whether there are enough units
   double lo() const { return difference.estimate - half; }
+  double hi() const { return difference.estimate + half; }
   bool slower() const { return enough && lo() > 0; }
+  bool faster() const { return enough && hi() < 0; }
 };
 
 using RowById = std::unordered_map<std::string_view, VariantRow*>;
@@ -72,117 +79,248 @@ struct Chooser {
   const Units& units;
   const PickOptions& options;
   const std::vector<std::string> ids;
+  // StudentQuantile by tail and degrees of freedom, which most pairs have in common.
+  mutable std::map<std::pair<double, double>, double> quantiles = {};
+
+  double Quantile(double tail, double df) const {
+    const auto [at, is_new] = quantiles.try_emplace({tail, df}, 0);
+    if (is_new) at->second = StudentQuantile(tail, df);
+    return at->second;
+  }
 
   void Choose(PickResult* choice) const {
-    std::string leader = Leader();
+    const Standing first = FindLeader();
+    std::string leader = first.id;
+    if (first.is_beaten) {
+      choice->cycle = FindCycle(leader);
+      choice->doubts.push_back(DescribeCycle(choice->cycle));
+    }
     std::vector<Rival> rivals = Against(leader);
-    choice->claim = ClaimOf(leader, rivals, &choice->tied);
+    std::vector<std::string> tied;
+    choice->claim = ClaimOf(leader, rivals, &tied);
     if (!choice->doubts.empty()) {
       choice->claim = Claim::kUndecided;
-      choice->tied.clear();
+      tied.clear();
     }
-    choice->leader = leader;
     if (choice->claim == Claim::kTie) {
-      choice->leader = choice->tied.front();
-      rivals = Against(choice->leader);
+      leader = FirstUnbeaten(tied);
+      rivals = Against(leader);
     }
-    choice->pick = choice->leader;
+    choice->tied = std::move(tied);
+    choice->leader = leader;
+    choice->pick = choice->cycle.empty() ? leader : "";
     Evidence(rivals, choice);
     Fill(rivals, choice);
   }
 
-  // The variant with the smallest centre, unless a rival is faster in their common units. Of a
-  // cycle of rivals, each faster than the one before, it is the one that loses the least.
-  std::string Leader() const {
-    const auto smallest = [this](const auto& value_of) {
-      std::vector<double> values;
-      for (const std::string& id : ids) values.push_back(value_of(id));
-      return std::pair(ids[static_cast<size_t>(std::ranges::min_element(values) - values.begin())],
-                       std::ranges::min(values));
-    };
-    std::string leader = smallest([this](const std::string& id) {
-                           return units.CentreOf(units.Present(id)).value;
-                         }).first;
-    std::string best = leader;
-    double best_behind = -std::numeric_limits<double>::infinity();  // of `best`; below 0: a cycle
-    for (int step = 0; step < kMaxLeaderSteps; ++step) {
-      const auto [fastest, behind] = smallest([&](const std::string& id) {
-        return id == leader ? 0 : DifferenceOf(units, leader, id, options.drift_std).estimate;
-      });
-      if (behind > best_behind) {
-        best = leader;
-        best_behind = behind;
+  // How a variant stands against the others.
+  struct Standing {
+    std::string id;
+    double behind = 0;       // log of the ratio of the fastest rival to `id`, at most 0
+    std::string fastest;     // this rival, if behind < 0
+    std::string beaten_by;   // the fastest of the rivals that are proved faster
+    bool is_beaten = false;  // a rival is proved faster
+  };
+
+  Standing Stand(const std::string& id) const {
+    Standing standing;
+    standing.id = id;
+    double by = 0;
+    for (const Rival& rival : Against(id)) {
+      const double estimate = rival.difference.estimate;
+      if (rival.faster() && estimate < by) {
+        standing.is_beaten = true;
+        standing.beaten_by = rival.id;
+        by = estimate;
       }
-      if (!(behind < 0)) break;
-      leader = fastest;
+      if (!(estimate < standing.behind)) continue;
+      standing.behind = estimate;
+      standing.fastest = rival.id;
     }
-    return best;
+    return standing;
+  }
+
+  static bool IsBetter(const Standing& one, const Standing& other) {
+    if (one.is_beaten != other.is_beaten) return other.is_beaten;
+    return one.behind > other.behind;
+  }
+
+  // The variant with the smallest typical time, unless a rival is faster in their common units. If
+  // every variant has a faster rival, it is one that no rival is proved to beat, and among several
+  // the one that loses the least.
+  Standing FindLeader() const {
+    const auto typical = [this](const std::string& id) { return units.typical.at(id).value; };
+    Standing next = Stand(*std::ranges::min_element(ids, {}, typical));
+    Standing best = next;
+    std::set<std::string> seen;
+    while (seen.size() < kMaxSteps && seen.insert(next.id).second) {
+      if (!(next.behind < 0)) return next;
+      if (IsBetter(next, best)) best = next;
+      next = Stand(next.fastest);
+    }
+    // The steps may circle around a variant that is faster than each other one. If it exists, it
+    // wins a knock-out.
+    std::string last = best.id;
+    for (const std::string& id : ids) {
+      if (id != last && DifferenceOf(units, last, id, options.drift_std).estimate < 0) last = id;
+    }
+    next = Stand(last);
+    if (IsBetter(next, best)) best = next;
+    // From a variant that is beaten, the proofs may lead to one that is not.
+    next = best;
+    for (size_t step = 0; step < kMaxSteps && next.is_beaten; ++step) next = Stand(next.beaten_by);
+    return next.is_beaten ? best : next;
+  }
+
+  // Variants each of which is proved slower than the next one, and the last than the first (for
+  // over kMaxSteps variants, only the first part). `leader` is beaten.
+  std::vector<std::string> FindCycle(const std::string& leader) const {
+    std::vector<std::string> path = {leader};
+    while (path.size() <= kMaxSteps) {
+      const std::string next = Stand(path.back()).beaten_by;
+      const auto from = std::ranges::find(path, next);
+      if (from != path.end()) {
+        path.erase(path.begin(), from);
+        path.push_back(path.front());
+        break;
+      }
+      path.push_back(next);
+    }
+    return path;
+  }
+
+  // "no variant is the fastest: variant 0 is proved slower than variant 1, 1 than 2, 2 than 0".
+  std::string DescribeCycle(const std::vector<std::string>& cycle) const {
+    constexpr size_t kMaxShown = 6;
+    const bool of_energy = options.objective == Objective::kEnergy;
+    std::string text = absl::StrCat(
+        of_energy ? "no variant takes the least energy" : "no variant is the fastest",
+        ": within the ", units.in_rounds ? "rounds" : "captures", " that both ran in, variant ",
+        cycle[0],
+        of_energy ? " is proved to take more than variant " : " is proved slower than variant ",
+        cycle[1]);
+    for (size_t i = 1; i + 1 < std::min(cycle.size(), kMaxShown); ++i) {
+      absl::StrAppend(&text, ", ", cycle[i], " than ", cycle[i + 1]);
+    }
+    if (cycle.size() > kMaxShown) absl::StrAppend(&text, ", and so on");
+    return text;
   }
 
   double Bar(double df) const {
-    return StudentQuantile(options.alpha / 2 / static_cast<double>(ids.size() - 1), df);
+    return Quantile(options.alpha / 2 / static_cast<double>(ids.size() - 1), df);
+  }
+
+  bool IsEnough(const Difference& d) const {
+    return d.df > 0 && (!units.in_rounds || d.units >= kLeastRounds);
+  }
+
+  Rival Compare(const std::string& leader, const std::string& id) const {
+    const Difference d = DifferenceOf(units, leader, id, options.drift_std);
+    return {.id = id,
+            .difference = d,
+            .half = d.standard_error == 0 && d.df > 0 ? 0 : Bar(d.df) * d.standard_error,
+            .enough = IsEnough(d)};
   }
 
   std::vector<Rival> Against(const std::string& leader) const {
     std::vector<Rival> rivals;
     for (const std::string& id : ids) {
-      if (id == leader) continue;
-      const Difference d = DifferenceOf(units, leader, id, options.drift_std);
-      rivals.push_back(
-          {.id = id,
-           .difference = d,
-           .half = d.standard_error == 0 && d.df > 0 ? 0 : Bar(d.df) * d.standard_error,
-           .enough = d.df > 0 && (!units.in_rounds || d.units >= kLeastRounds)});
+      if (id != leader) rivals.push_back(Compare(leader, id));
     }
     return rivals;
   }
 
   Claim ClaimOf(const std::string& leader, const std::vector<Rival>& rivals,
                 std::vector<std::string>* tied) const {
-    std::vector<std::string> open = {leader};
+    std::vector<std::string> open = {leader}, others;
     bool enough = true, bounded = true;
     for (const Rival& rival : rivals) {
+      (rival.slower() ? others : open).push_back(rival.id);
       if (rival.slower()) continue;
-      open.push_back(rival.id);
       enough &= rival.enough;
       bounded &= rival.enough && rival.lo() > -std::log1p(options.delta);
     }
     if (rivals.empty()) return Claim::kPick;  // there was no rival
     if (open.size() == 1) return Claim::kWinner;
     if (!enough) return Claim::kTooLittleData;
-    if (AllWithinDelta(open)) {
-      std::sort(open.begin(), open.end(), NaturalLess());
+    if (IsTie(&open, std::move(others))) {
       *tied = std::move(open);
       return Claim::kTie;
     }
     return bounded ? Claim::kPick : Claim::kUndecided;
   }
 
+  // Whether all pairs of `members` are within delta, after the variants of `others` that some
+  // member is not proved to beat have joined them. Sorts the members.
+  bool IsTie(std::vector<std::string>* members, std::vector<std::string> others) const {
+    for (bool has_grown = true; has_grown;) {
+      if (members->size() > kMaxTied || members->size() * others.size() > kMaxPairsOfTie ||
+          !AllWithinDelta(*members)) {
+        return false;
+      }
+      const auto beats_all = [&](const std::string& other) {
+        return std::ranges::all_of(
+            *members, [&](const std::string& member) { return Compare(member, other).slower(); });
+      };
+      const auto joining = std::ranges::stable_partition(
+          others, [&](const std::string& other) { return beats_all(other); });
+      has_grown = !joining.empty();
+      members->insert(members->end(), joining.begin(), joining.end());
+      others.erase(joining.begin(), joining.end());
+    }
+    std::sort(members->begin(), members->end(), NaturalLess());
+    return true;
+  }
+
+  // Half of the interval with which a pair of a tie is tested. A tie is an intersection-union test,
+  // so each pair is tested at alpha.
+  double HalfInTie(const Difference& d) const {
+    return d.standard_error == 0 ? 0 : Quantile(options.alpha, d.df) * d.standard_error;
+  }
+
   bool AllWithinDelta(const std::vector<std::string>& open) const {
-    if (open.size() > kMaxTied) return false;
     for (size_t i = 0; i < open.size(); ++i) {
       for (size_t j = i + 1; j < open.size(); ++j) {
         const Difference d = DifferenceOf(units, open[i], open[j], options.drift_std);
-        const double half =
-            d.standard_error == 0 ? 0 : StudentQuantile(options.alpha, d.df) * d.standard_error;
-        if (!(std::abs(d.estimate) + half <= std::log1p(options.delta))) return false;
+        if (!IsEnough(d)) return false;
+        if (!(std::abs(d.estimate) + HalfInTie(d) <= std::log1p(options.delta))) return false;
       }
     }
     return true;
   }
 
+  // The first member of a tie that no other member is proved to beat. There is one, because the
+  // leader is not beaten.
+  std::string FirstUnbeaten(const std::vector<std::string>& tied) const {
+    return *std::ranges::find_if(tied, [&](const std::string& id) {
+      return std::ranges::none_of(tied, [&](const std::string& other) {
+        return other != id && Compare(id, other).faster();
+      });
+    });
+  }
+
+  // The upper limit of what the pick may lose, as a log; of a tie, by the tests that prove it.
+  double FindRegret(const std::vector<Rival>& rivals, const PickResult& choice) const {
+    double regret = 0;
+    for (const Rival& rival : rivals) {
+      const bool is_tied = std::ranges::binary_search(choice.tied, rival.id, NaturalLess());
+      const double half = is_tied ? HalfInTie(rival.difference) : rival.half;
+      regret = std::max(regret, half - rival.difference.estimate);
+    }
+    return regret;
+  }
+
   // Regret, and the units that a firmer claim needs, which the rival nearest to the pick
   // determines.
   void Evidence(const std::vector<Rival>& rivals, PickResult* choice) const {
-    double regret = 0;
-    bool known = choice->doubts.empty();
     const Rival* nearest = nullptr;
     for (const Rival& rival : rivals) {
-      known &= rival.enough;
-      regret = std::max(regret, -rival.lo());
       if (!rival.slower() && (nearest == nullptr || rival.lo() < nearest->lo())) nearest = &rival;
     }
-    if (known && std::isfinite(regret)) choice->regret = std::expm1(regret);
+    const bool known = choice->doubts.empty() && std::ranges::all_of(rivals, &Rival::enough);
+    if (const double regret = FindRegret(rivals, *choice); known && std::isfinite(regret)) {
+      choice->regret = std::expm1(regret);
+    }
     if (nearest == nullptr || !nearest->enough || !(nearest->difference.standard_error > 0)) return;
     const Difference& d = nearest->difference;
     const double reach =
@@ -190,33 +328,47 @@ struct Chooser {
     if (std::isfinite(reach)) choice->mde = std::expm1(reach);
     const bool sole_capture = !units.in_rounds && units.size() == 1;
     if (choice->claim != Claim::kUndecided || sole_capture || !choice->doubts.empty()) return;
-    const auto open = std::ranges::count_if(rivals, std::not_fn(&Rival::slower));
     choice->rival = nearest->id;
     choice->needs_captures = d.captures_differ || !units.in_rounds;
+    const double tie = std::log1p(options.delta);
+    // With endless units, only the error of the clock is left.
+    const double least =
+        (Bar(kEndlessDf) + StudentQuantile(1 - compare::kPower, kEndlessDf)) * d.resolution;
+    if (d.resolution > 0 && least >= std::abs(d.estimate) + tie) {
+      choice->clock_step_ps =
+          std::max(units.step_ps.at(choice->leader), units.step_ps.at(nearest->id));
+    }
     const double sign_bar = StudentQuantile(kSignTail, d.df);
-    choice->may_be_equal = !(d.estimate > sign_bar * d.standard_error);
-    if (choice->may_be_equal) return;
-    // What counts is the distance of the gap from -delta in standard errors. `needed` takes a lower
-    // bound of the distance that is seen, given that the gap is one that is taken for real.
-    const uint64_t at_hand = d.captures_differ ? choice->captures : d.units;
+    choice->may_be_equal = !(std::abs(d.estimate) > sign_bar * d.standard_error);
+    if (choice->may_be_equal || d.estimate < 0 || choice->clock_step_ps.has_value()) return;
+    FindNeeded(d, static_cast<double>(std::ranges::count_if(rivals, std::not_fn(&Rival::slower))),
+               choice);
+  }
+
+  // What counts is the distance of the gap from -delta in standard errors. `needed` takes a lower
+  // bound of the distance that is seen, given that the gap is one that is taken for real.
+  void FindNeeded(const Difference& d, double open, PickResult* choice) const {
+    if (d.captures_differ && d.captures < 2) return;  // their scatter is that of other variants
     const double tie = std::log1p(options.delta) / d.standard_error;
     const double distance = d.estimate / d.standard_error + tie;
-    const auto needed = [&](double bound) {
-      return UnitsNeeded(d, at_hand, static_cast<double>(open), bound);
-    };
-    choice->needed_least = needed(distance);
-    choice->needed = needed(std::max(compare::LowerBoundOfDistance(distance, sign_bar + tie, d.df),
-                                     tie / compare::UpperBoundOfNoise(d.df)));
+    const double sign_bar = StudentQuantile(kSignTail, d.df);
+    choice->needed_least = UnitsNeeded(d, open, distance);
+    choice->needed =
+        UnitsNeeded(d, open,
+                    std::max(compare::LowerBoundOfDistance(distance, sign_bar + tie, d.df),
+                             tie / compare::UpperBoundOfNoise(d.df)));
     const bool is_range = choice->needed_least.has_value() && choice->needed.has_value() &&
                           *choice->needed <= kMaxRange * *choice->needed_least;
     if (!is_range) choice->needed.reset();
   }
 
-  // Units in all, of which `at_hand` gave `d`, with which the leader is proved to lose at most
+  // Units in all, including those that gave `d`, with which the leader is proved to lose at most
   // delta to the rival, with a probability of compare::kPower for all `open` rivals together, if
   // the gap lies `distance` of the standard errors of `d` above -delta.
-  std::optional<uint64_t> UnitsNeeded(const Difference& d, uint64_t at_hand, double open,
-                                      double distance) const {
+  std::optional<uint64_t> UnitsNeeded(const Difference& d, double open, double distance) const {
+    const uint64_t at_hand = d.captures_differ ? d.captures : d.units;
+    const double scatter =
+        std::sqrt(d.standard_error * d.standard_error - d.resolution * d.resolution);
     const double power = 1 - (1 - compare::kPower) / open;
     const auto is_enough = [&](uint64_t n) {
       const double factor = static_cast<double>(n) / static_cast<double>(at_hand);
@@ -224,8 +376,9 @@ struct Chooser {
       const double df =
           d.captures_differ ? d.df * more : std::max(d.df, static_cast<double>(n) - 1);
       const double capped = units.stated ? std::min(df, compare::kStatedDf) : df;
-      return stats::NoncentralStudentTail(Bar(capped), capped, distance * std::sqrt(factor)) >=
-             power;
+      const double then = std::hypot(scatter / std::sqrt(factor), d.resolution);
+      return stats::NoncentralStudentTail(Bar(capped), capped,
+                                          distance * d.standard_error / then) >= power;
     };
     uint64_t below = at_hand, enough = 2 * at_hand;
     while (!is_enough(enough)) {
@@ -247,7 +400,7 @@ struct Chooser {
     const auto slower = VerdictName(FunctionVerdict::kSlower, options.objective);
     for (const Rival& rival : rivals) {
       VariantRow* const row = rows.at(rival.id);
-      row->ratio = std::exp(rival.difference.estimate);
+      if (rival.difference.units > 0) row->ratio = std::exp(rival.difference.estimate);
       row->status = tied.contains(rival.id) ? "tied" : rival.slower() ? slower : "open";
       // With too few rounds the error itself is unknown.
       if (!std::isfinite(rival.half) || !rival.enough) continue;
@@ -540,11 +693,7 @@ void DescribeValues(const Seen& seen, const Units& units, double alpha, VariantR
   if (!units.stated) row->p95 = stats::InterpolatedQuantileFromBelow(values, 0.95);
   const std::vector<double> logs = units.Present(row->id);
   row->units = logs.size();
-  stats::Centre centre = stats::HuberCentre(logs);
-  if (!units.in_rounds && logs.size() > 1) {  // the difference is that of the means
-    const double n = static_cast<double>(logs.size());
-    centre = {stats::Mean(logs), stats::Variance(logs) / n, n - 1};
-  }
+  stats::Centre centre = units.typical.at(row->id);
   if (!units.in_rounds && units.size() == 1) {
     const stats::Centre& own = units.within.at(row->id)[0];
     centre.variance = own.variance;
@@ -574,7 +723,8 @@ void NotePulledIn(std::span<const Measurements> captures, const std::vector<std:
       wild == 1 ? " run has less weight, because it lies"
                 : " runs have less weight, because they lie",
       " far from the other runs of the variant; with full weight, the verdict would be ",
-      Absl(ClaimName(in_full.claim)), " (variant ", in_full.pick, ")"));
+      Absl(ClaimName(in_full.claim)),
+      in_full.pick.empty() ? "" : absl::StrCat(" (variant ", in_full.pick, ")")));
 }
 
 }  // namespace
@@ -636,6 +786,7 @@ absl::StatusOr<PickResult> Pick(std::span<const Measurements> captures,
     if (const auto found = p_best.find(row.id); found != p_best.end()) row.p_best = found->second;
     if (row.id != choice.leader) continue;
     row.ratio = row.lo = row.hi = 1;
+    if (!choice.cycle.empty()) continue;  // no variant leads
     row.status = choice.claim == Claim::kTie ? "tied" : open ? "leads" : "picked";
   }
   if (!units.in_rounds && units.size() == 1) {

@@ -1,7 +1,8 @@
 // 1. Coarse search: the first section of up to 1,024 updates, on a lattice of periods, phases and
 //    lags. Neighbouring periods move the ends of the section by a quarter of a period. Each
 //    candidate is scored by the part of the readings' variance that a line through (expected,
-//    read) leaves unexplained, so powers that are all wrong by the same factor do no harm.
+//    read) leaves unexplained, so powers that are all wrong by the same factor do no harm. The
+//    expected readings are in a table by the end of the window, and a lag is a shift in the table.
 // 2. The best candidates that are not neighbours are refined: each step tries the 26 neighbours,
 //    and the distance to them halves when none is better.
 // 3. The section doubles until it has all updates. The candidates are refined after each doubling,
@@ -17,61 +18,112 @@
 namespace xplane_time::energy {
 namespace {
 
-constexpr size_t kFirstUpdates = 1'024, kScoredUpdates = 512;  // updates
+constexpr size_t kFirstUpdates = 1'024, kScoredUpdates = 512;
 constexpr int kPhases = 12, kLagsOfPeriod = 12;
 constexpr double kMaxPeriods = 4'000;
 
-// Readings as the expected energy predicts them.
+// The correlation of pairs of values.
+struct Correlation {
+  double n = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
+
+  void Add(double of_x, double of_y) {
+    ++n, x += of_x, y += of_y;
+    xx += of_x * of_x, xy += of_x * of_y, yy += of_y * of_y;
+  }
+  // The share of the variance of y that a rising line through the pairs does not explain.
+  double Unexplained() const {
+    const double of_x = xx - x * x / n, of_y = yy - y * y / n, of_both = xy - x * y / n;
+    if (!(of_x > 0) || !(of_y > 0) || !(of_both > 0)) return 1;
+    return std::max(0.0, 1 - of_both * of_both / (of_x * of_y));
+  }
+};
+
+// The readings, and the expected ones.
 class Prediction {
  public:
   Prediction(std::span<const Update> updates, ReadingKind kind, const ExpectedEnergy& expected,
              double window_s)
-      : updates_(updates),
-        is_counter_(kind == ReadingKind::kCumulative),
-        expected_(expected),
-        window_s_(window_s) {}
+      : updates_(updates), is_counter_(kind == ReadingKind::kCumulative), of_end_(expected) {
+    for (size_t i = 0; i < of_end_.energy_j.size() && !is_counter_; ++i) {
+      const double end_s = expected.from_s + static_cast<double>(i) * expected.step_s;
+      of_end_.energy_j[i] = (expected.AtJ(end_s) - expected.AtJ(end_s - window_s)) / window_s;
+    }
+    for (size_t i = 0; i < updates.size(); ++i) {
+      const int64_t base = is_counter_ ? updates[i > 0 ? i - 1 : 0].value : 0;
+      read_.push_back(static_cast<double>(updates[i].value - base) / (is_counter_ ? 1e6 : 1e3));
+    }
+  }
 
-  size_t count() const { return updates_.size(); }
   double middle_s(size_t section) const {
     return (updates_[0].polled_s + updates_[section - 1].polled_s) / 2;
   }
   double length_s(size_t section) const {
     return updates_[section - 1].polled_s - updates_[0].polled_s;
   }
+  double step_s() const { return of_end_.step_s; }
 
-  // The share of the variance of the first `section` readings that the candidate leaves. Uses every
-  // `stride`-th one.
-  double Unexplained(const PolledPhase& at, size_t section, size_t stride) const {
-    double n = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
-    for (size_t i = is_counter_ ? 1 : 0; i < section; i += stride) {
-      const double end_s = EndS(at, i);
-      double predicted = 0, read = 0;
-      if (is_counter_) {
-        if (updates_[i].part != updates_[i - 1].part) continue;
-        predicted = expected_.AtJ(end_s) - expected_.AtJ(EndS(at, i - 1));
-        read = static_cast<double>(updates_[i].value - updates_[i - 1].value) / 1e6;
-      } else {
-        predicted = (expected_.AtJ(end_s) - expected_.AtJ(end_s - window_s_)) / window_s_;
-        read = static_cast<double>(updates_[i].value) / 1e3;
-      }
-      ++n, x += predicted, y += read;
-      xx += predicted * predicted, xy += predicted * read, yy += read * read;
+  // The share of the variance of the first `section` readings that the candidate leaves.
+  double Unexplained(const PolledPhase& at, size_t section) const {
+    Correlation correlation;
+    for (size_t i = is_counter_ ? 1 : 0; i < section; ++i) {
+      if (!HasReading(i)) continue;
+      const double before = is_counter_ ? of_end_.AtJ(PublishedS(at, i - 1) - at.lag_s) : 0;
+      correlation.Add(of_end_.AtJ(PublishedS(at, i) - at.lag_s) - before, read_[i]);
     }
-    const double of_x = xx - x * x / n, of_y = yy - y * y / n, of_both = xy - x * y / n;
-    if (!(of_x > 0) || !(of_y > 0) || !(of_both > 0)) return 1;
-    return std::max(0.0, 1 - of_both * of_both / (of_x * of_y));
+    return correlation.Unexplained();
+  }
+
+  // Returns the best of the lags from `at.lag_s` up to `most_lag_s`, `steps` steps of the table
+  // apart. Rounds to steps of the table, and uses about `kScoredUpdates` of the readings.
+  PolledPhase BestLag(PolledPhase at, double most_lag_s, int64_t steps, size_t section) const {
+    std::vector<int64_t> place, before;
+    std::vector<double> read;
+    const auto place_of = [&](size_t i) {
+      return std::llround((PublishedS(at, i) - at.lag_s - of_end_.from_s) / of_end_.step_s);
+    };
+    const size_t stride = section / kScoredUpdates + 1;
+    for (size_t i = is_counter_ ? 1 : 0; i < section; i += stride) {
+      if (!HasReading(i)) continue;
+      place.push_back(place_of(i));
+      if (is_counter_) before.push_back(place_of(i - 1));
+      read.push_back(read_[i]);
+    }
+    const auto last = static_cast<int64_t>(of_end_.energy_j.size()) - 1;
+    const auto expected = [&](int64_t of) {
+      return of_end_.energy_j[static_cast<size_t>(std::clamp<int64_t>(of, 0, last))];
+    };
+    PolledPhase best = at;
+    const auto most = static_cast<int64_t>((most_lag_s - at.lag_s) / of_end_.step_s);
+    for (int64_t later = 0; later <= most; later += steps) {
+      Correlation correlation;
+      for (size_t i = 0; i < place.size(); ++i) {
+        const double less = is_counter_ ? expected(before[i] - later) : 0;
+        correlation.Add(expected(place[i] - later) - less, read[i]);
+      }
+      const double unexplained = correlation.Unexplained();
+      if (unexplained >= best.unexplained) continue;
+      best.unexplained = unexplained;
+      best.lag_s = at.lag_s + static_cast<double>(later) * of_end_.step_s;
+    }
+    return best;
   }
 
  private:
-  double EndS(const PolledPhase& at, size_t i) const {
+  // The last publication before a poll.
+  double PublishedS(const PolledPhase& at, size_t i) const {
     const double periods = (updates_[i].polled_s - at.phase_s) / at.period_s;
-    return at.phase_s + std::floor(periods) * at.period_s - at.lag_s;
+    return at.phase_s + std::floor(periods) * at.period_s;
+  }
+  // A counter gives the energy since the reading before, unless it was reset.
+  bool HasReading(size_t i) const {
+    return !is_counter_ || updates_[i].part == updates_[i - 1].part;
   }
 
   std::span<const Update> updates_;
   const bool is_counter_;
-  const ExpectedEnergy& expected_;
-  const double window_s_;
+  // By the end of the window: the energy before it, or for a power reading its mean power.
+  ExpectedEnergy of_end_;
+  std::vector<double> read_;
 };
 
 // The publication nearest to an instant, as the phase.
@@ -80,16 +132,17 @@ PolledPhase PivotedAt(PolledPhase at, double instant_s) {
   return at;
 }
 
-bool PredictsBetter(const PolledPhase& a, const PolledPhase& b) {
+// The best first.
+constexpr auto kByPrediction = [](const PolledPhase& a, const PolledPhase& b) {
   return std::tie(a.unexplained, a.period_s, a.phase_s, a.lag_s) <
          std::tie(b.unexplained, b.period_s, b.phase_s, b.lag_s);
-}
+};
 
 // Moves a candidate to the best place nearby.
 PolledPhase MovedToBest(const Prediction& prediction, size_t section, PolledPhase best) {
   constexpr int kHalvings = 6, kMaxMoves = 40;
   best = PivotedAt(best, prediction.middle_s(section));
-  best.unexplained = prediction.Unexplained(best, section, 1);
+  best.unexplained = prediction.Unexplained(best, section);
   double part = 1.0 / kPhases;  // of a period
   for (int halving = 0, steps = 0; halving < kHalvings && steps < kMaxMoves; ++steps) {
     const double move_s = part * best.period_s;
@@ -100,7 +153,7 @@ PolledPhase MovedToBest(const Prediction& prediction, size_t section, PolledPhas
       tried.phase_s += (way % 3 - 1) * move_s;
       tried.lag_s += (way / 3 % 3 - 1) * move_s;
       tried.period_s += (way / 9 - 1) * longer_s;
-      tried.unexplained = prediction.Unexplained(tried, section, 1);
+      tried.unexplained = prediction.Unexplained(tried, section);
       if (tried.unexplained < next.unexplained) next = tried;
     }
     if (next.unexplained < best.unexplained) {
@@ -117,19 +170,16 @@ PolledPhase MovedToBest(const Prediction& prediction, size_t section, PolledPhas
 std::vector<PolledPhase> TryPeriod(const Prediction& prediction, size_t section, double period_s,
                                    const PhaseRange& range) {
   constexpr size_t kMostOfPeriod = 2;
-  const double step_s = period_s / kLagsOfPeriod, middle_s = prediction.middle_s(section);
+  const auto steps =
+      std::max<int64_t>(1, std::llround(period_s / kLagsOfPeriod / prediction.step_s()));
   std::vector<PolledPhase> tried;
   for (int phase = 0; phase < kPhases; ++phase) {
-    PolledPhase best;
-    for (double lag_s = range.least_lag_s; lag_s <= range.most_lag_s; lag_s += step_s) {
-      PolledPhase each = {middle_s + period_s * phase / kPhases, period_s, lag_s};
-      each.unexplained = prediction.Unexplained(each, section, section / kScoredUpdates + 1);
-      if (each.unexplained < best.unexplained) best = each;
-    }
-    if (best.period_s > 0) tried.push_back(best);
+    const double phase_s = prediction.middle_s(section) + period_s * phase / kPhases;
+    tried.push_back(prediction.BestLag({phase_s, period_s, range.least_lag_s}, range.most_lag_s,
+                                       steps, section));
   }
-  std::ranges::sort(tried, PredictsBetter);
-  if (tried.size() > kMostOfPeriod) tried.resize(kMostOfPeriod);
+  std::ranges::sort(tried, kByPrediction);
+  tried.resize(kMostOfPeriod);
   return tried;
 }
 
@@ -155,14 +205,14 @@ std::vector<PolledPhase> FindPolledPhases(std::span<const Update> updates, Readi
   const auto periods = static_cast<size_t>((range.longest_s - range.shortest_s) / step_s) + 1;
   std::vector<std::vector<PolledPhase>> of_period(periods);
   ParallelFor(periods, threads, [&](size_t i) {
-    of_period[i] = TryPeriod(prediction, section,
-                             range.shortest_s + static_cast<double>(i) * step_s, range);
+    of_period[i] =
+        TryPeriod(prediction, section, range.shortest_s + static_cast<double>(i) * step_s, range);
   });
   std::vector<PolledPhase> tried;
   for (const std::vector<PolledPhase>& each : of_period) {
     tried.insert(tried.end(), each.begin(), each.end());
   }
-  std::ranges::sort(tried, PredictsBetter);
+  std::ranges::sort(tried, kByPrediction);
   std::vector<PolledPhase> best;
   const auto are_near = [](const PolledPhase& a, const PolledPhase& b, double period_s,
                            double phase_s) {
@@ -170,9 +220,8 @@ std::vector<PolledPhase> FindPolledPhases(std::span<const Update> updates, Readi
            std::abs(std::remainder(a.phase_s - b.phase_s, a.period_s)) < phase_s;
   };
   const auto add = [&](const PolledPhase& each, double period_s, double phase_s) {
-    const bool is_new = std::ranges::none_of(best, [&](const PolledPhase& other) {
-      return are_near(each, other, period_s, phase_s);
-    });
+    const bool is_new = std::ranges::none_of(
+        best, [&](const PolledPhase& other) { return are_near(each, other, period_s, phase_s); });
     if (is_new && best.size() < most) best.push_back(each);
   };
   for (const PolledPhase& each : tried) {
@@ -184,7 +233,7 @@ std::vector<PolledPhase> FindPolledPhases(std::span<const Update> updates, Readi
     if (section == updates.size()) break;
   }
   std::vector<PolledPhase> refined = std::move(best);
-  std::ranges::sort(refined, PredictsBetter);
+  std::ranges::sort(refined, kByPrediction);
   best.clear();
   for (const PolledPhase& each : refined) {
     add(each, each.period_s * each.period_s / prediction.length_s(section) / 100,

@@ -8,7 +8,8 @@
 //
 //   polls       |    |    |    |    |    |        period of the polls 5, of the sensor 4.6
 //   published   ^   ^   ^   ^   ^   ^   ^ ^
-//   age         0  .4  .8  1.2 ... 4.4  .2        a sawtooth: it jumps where a publication is skipped
+//   age         0  .4  .8  1.2 ... 4.4  .2        a sawtooth: it jumps where a publication is
+//   skipped
 //
 // A first fit with roughly right times gives the expected energy up to each instant. Each candidate
 // (phase, period, lag) then predicts all readings, and the best candidates predict them best.

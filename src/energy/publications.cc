@@ -138,8 +138,8 @@ void Number(std::span<const Update> updates, Grid* grid) {
   }
 }
 
-// Moves a grid to the middle of the grids that put its publications into their brackets. Returns how
-// far it moved.
+// Moves a grid to the middle of the grids that put its publications into their brackets. Returns
+// how far it moved.
 double MoveToMiddle(std::span<const Update> updates, Grid* grid) {
   std::vector<size_t> order(updates.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -569,8 +569,7 @@ std::optional<PeriodRange> FindPeriodsOfRarePolls(const Publications& publicatio
 Grid NumberUpdates(std::span<const Update> updates, double phase_s, double period_s) {
   Grid grid = {.phase_s = phase_s, .period_s = period_s};
   for (const Update& update : updates) {
-    grid.number.push_back(
-        static_cast<int64_t>(std::floor((update.polled_s - phase_s) / period_s)));
+    grid.number.push_back(static_cast<int64_t>(std::floor((update.polled_s - phase_s) / period_s)));
   }
   MoveToMiddle(updates, &grid);
   return grid;

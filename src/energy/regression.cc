@@ -878,8 +878,8 @@ ExpectedEnergy Expect(const Attempt& attempt, const Columns& columns,
   return expected;
 }
 
-// Adds the grids that the load suggests (polled_phase.h), with candidates for them. `first` is a fit
-// with grid `g`, which roughly has the right times and powers.
+// Adds the grids that the load suggests (polled_phase.h), with candidates for them. `first` is a
+// fit with grid `g`, which roughly has the right times and powers.
 class GridsOfLoad {
  public:
   GridsOfLoad(const Sensor& sensor, double capture_s, int threads, std::vector<Grid>* grids,
@@ -925,27 +925,21 @@ class GridsOfLoad {
     if (inside.size() < kLeastUpdates) return;
     age_s /= static_cast<double>(inside.size());
     const double period_s = periods_->longest_s;
-    const ExpectedEnergy expected =
-        Expect(first, some, inside, period_s / kStepsOfPeriod,
-               2 * period_s + std::abs(age_s) + first.timing.window_s);
+    const ExpectedEnergy expected = Expect(first, some, inside, period_s / kStepsOfPeriod,
+                                           2 * period_s + std::abs(age_s) + first.timing.window_s);
     const PhaseRange range = {periods_->shortest_s, periods_->longest_s, age_s - 1.25 * period_s,
                               age_s + 0.25 * period_s};
-    std::vector<double> windows_s = WindowsToTry(sensor_, period_s);
-    if (first.timing.window_s > 0) windows_s.push_back(first.timing.window_s);
-    for (const PolledPhase& each :
-         FindPolledPhases(inside, sensor_.kind, expected, first.timing.window_s, range, kMostAdded,
-                          threads_)) {
+    for (const PolledPhase& each : FindPolledPhases(
+             inside, sensor_.kind, expected, first.timing.window_s, range, kMostAdded, threads_)) {
       const size_t number = grids_.size();
       grids_.push_back(NumberUpdates(updates, each.phase_s, each.period_s));
       fitters_.emplace_back(sensor_, grids_.back(), capture_s_, threads_);
       // The grid moved within the brackets; the lag moves with it.
-      const double lag_s = each.lag_s + std::remainder(grids_.back().InstantS(updates.size() / 2) -
-                                                           each.phase_s,
-                                                       grids_.back().period_s);
-      for (const double window_s : windows_s) {
-        Try(fitters_.back(), number, few, {.window_s = window_s},
-            {lag_s - kAroundS, lag_s + kAroundS}, kFineS, &candidates_);
-      }
+      const double lag_s =
+          each.lag_s + std::remainder(grids_.back().InstantS(updates.size() / 2) - each.phase_s,
+                                      grids_.back().period_s);
+      Try(fitters_.back(), number, few, {.window_s = first.timing.window_s},
+          {lag_s - kAroundS, lag_s + kAroundS}, kFineS, &candidates_);
     }
     BestFirst(&candidates_);
   }

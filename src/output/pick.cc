@@ -39,9 +39,13 @@ Explanation ExplainTie(const PickResult& choice) {
   for (const std::string& id : choice.tied) ids.push_back(Printable(id));
   return {.verdict = absl::StrCat("tie: variants ", absl::StrJoin(ids, ", "), " are within ",
                                   PercentText(choice.options.delta), " of each other"),
-          .reasons = {absl::StrCat("Variant ", Printable(choice.pick),
-                                   " is picked as the first of them; all others ",
-                                   OfEnergy(choice) ? "take more energy." : "are slower.")}};
+          .reasons = {absl::StrCat(
+              "Variant ", Printable(choice.pick), " is picked as the first of them",
+              choice.pick == choice.tied.front() ? "" : " that no other is proved to beat",
+              choice.tied.size() == choice.variants.size() ? ""
+              : OfEnergy(choice)                           ? "; all others take more energy"
+                                                           : "; all others are slower",
+              ".")}};
 }
 
 Explanation ExplainPick(const PickResult& choice) {
@@ -95,14 +99,18 @@ void AddDevices(const PickResult& choice, Explanation* out) {
 Explanation ExplainNotJudged(const PickResult& choice) {
   const std::vector<const VariantRow*> rows = NotJudged(choice);
   Explanation out;
-  out.verdict = rows.empty()       ? "undecided: devices disagree"
-                : rows.size() == 1 ? absl::StrCat("undecided: variant ", Printable(rows[0]->id),
-                                                  " ran, but cannot be judged")
-                                   : absl::StrCat("undecided: ", rows.size(), " of ",
-                                                  Counted(choice.variants.size(), "variant"),
-                                                  " ran, but cannot be judged");
+  out.verdict = !choice.cycle.empty() ? "undecided: the order of the variants is contradictory"
+                : rows.empty()        ? "undecided: devices disagree"
+                : rows.size() == 1    ? absl::StrCat("undecided: variant ", Printable(rows[0]->id),
+                                                     " ran, but cannot be judged")
+                                      : absl::StrCat("undecided: ", rows.size(), " of ",
+                                                     Counted(choice.variants.size(), "variant"),
+                                                     " ran, but cannot be judged");
   for (const std::string& doubt : choice.doubts) out.reasons.push_back(Printable(doubt) + ".");
-  if (!rows.empty() && !choice.leader.empty()) {
+  if (!choice.cycle.empty()) {
+    out.reasons.push_back(
+        absl::StrCat("Ratios are relative to variant ", Printable(choice.leader), "."));
+  } else if (!rows.empty() && !choice.leader.empty()) {
     out.reasons.push_back(absl::StrCat("Among the others variant ", Printable(choice.leader),
                                        " leads; ratios are relative to it."));
   }
@@ -115,21 +123,53 @@ const VariantRow* FindVariant(const PickResult& choice, std::string_view id) {
   return found == choice.variants.end() ? nullptr : &*found;
 }
 
-// "30 to 120 rounds in all would settle it (120 with a probability of 80 %)."
+// "30 to 120 rounds in total would settle it (120 with a probability of 80 %)."
 std::string NeededText(const PickResult& choice) {
   const uint64_t least = *choice.needed_least;
-  const std::string units = absl::StrCat(
-      choice.needs_captures ? " captures" : " rounds",
-      choice.needs_captures && choice.in_rounds ? " of as many rounds each" : "", " in all");
+  const bool of_rounds = choice.needs_captures && choice.in_rounds;
+  const std::string units = absl::StrCat(choice.needs_captures ? " captures" : " rounds",
+                                         " in total", of_rounds ? ", each as long as now," : "");
   if (!choice.needed.has_value()) {
     return absl::StrCat("At least ", least, units,
-                        " are needed (more if the difference is smaller than it looks).");
+                        " are needed, and more if the difference is smaller than measured.");
   }
   if (*choice.needed <= least) {
     return absl::StrCat(*choice.needed, units, " would settle it with a probability of 80 %.");
   }
   return absl::StrCat(least, " to ", *choice.needed, units, " would settle it (", *choice.needed,
                       " with a probability of 80 %).");
+}
+
+// The first variant that could not be compared with the leader for lack of common rounds or
+// captures, and the remedy.
+std::string TooLittleText(const PickResult& choice) {
+  const std::string unit = choice.in_rounds ? "round" : "capture";
+  for (const VariantRow& row : choice.variants) {
+    if (row.status != "open" || row.units == 0) continue;
+    const std::string pair =
+        absl::StrCat("ariants ", Printable(choice.leader), " and ", Printable(row.id));
+    if (!row.ratio.has_value()) {
+      return absl::StrCat("V", pair, " never ran in the same ", unit,
+                          ", so they cannot be compared: run all variants in every ", unit, ".");
+    }
+    constexpr uint64_t kLeastRounds = 4;
+    if (choice.in_rounds && !row.lo.has_value() && row.units >= kLeastRounds) {
+      return absl::StrCat("V", pair,
+                          " ran together in fewer than four rounds: run every variant once in each "
+                          "of at least four rounds.");
+    }
+  }
+  return choice.in_rounds
+             ? "At least four rounds are needed; every variant runs once in each."
+             : "A single run shows no scatter: run each variant at least four times, in rounds "
+               "(each once, then again).";
+}
+
+std::string ClockText(const PickResult& choice) {
+  return absl::StrCat("The difference may be an error of the clock, whose step is ",
+                      *choice.clock_step_ps / 1000,
+                      " ns. More rounds are unlikely to help: let each run do more work, so that "
+                      "it takes longer.");
 }
 
 // For a difference whose sign is uncertain. A number of rounds that follows from it would be wrong
@@ -162,13 +202,17 @@ Explanation ExplainOpen(const PickResult& choice) {
   if (!choice.doubts.empty()) {
     for (const std::string& doubt : choice.doubts) out.reasons.push_back(Printable(doubt) + ".");
   } else if (too_little) {
-    out.reasons.push_back(
-        choice.in_rounds
-            ? "At least four rounds are needed; every variant runs once in each."
-            : "A single run shows no scatter: run each variant at least four times, in rounds "
-              "(each once, then again).");
+    out.reasons.push_back(TooLittleText(choice));
+  } else if (choice.clock_step_ps.has_value()) {
+    out.reasons.push_back(ClockText(choice));
   } else if (choice.may_be_equal) {
     out.reasons.push_back(MayBeEqualText(choice));
+  } else if (const VariantRow* rival = FindVariant(choice, choice.rival);
+             rival != nullptr && rival->ratio.value_or(1) < 1) {
+    out.reasons.push_back(absl::StrCat(
+        "No variant is ahead of all others in the ", choice.in_rounds ? "rounds" : "captures",
+        " that they share: variant ", Printable(choice.rival), " is ahead of variant ",
+        Printable(choice.pick), ", which loses the least."));
   } else if (choice.needed_least.has_value()) {
     out.reasons.push_back(NeededText(choice));
   } else if (OfEnergy(choice)) {
@@ -177,9 +221,10 @@ Explanation ExplainOpen(const PickResult& choice) {
     out.reasons.push_back(
         "Run the variants in rounds (each once, then again), or give several captures.");
   } else {
-    out.reasons.push_back(
-        "More rounds than are practical (10,000) would be needed to settle it: the runs vary too "
-        "much.");
+    out.reasons.push_back(absl::StrCat(
+        "More ", choice.needs_captures ? "captures" : "rounds",
+        " than are practical (10,000) would be needed to settle it: ",
+        choice.needs_captures ? "the captures differ" : "the runs vary", " too much."));
   }
   return out;
 }
@@ -217,7 +262,8 @@ std::string ParamsText(const VariantRow& row) {
   return absl::StrJoin(parts, " ");
 }
 
-Grid VariantGrid(std::span<const VariantRow> rows, bool of_energy, const OutputOptions& options) {
+Grid VariantGrid(std::span<const VariantRow> rows, const std::string& base, bool of_energy,
+                 const OutputOptions& options) {
   RowGrid grid(rows);
   grid.Name("variant", 8, &VariantRow::id);
   grid.Name("parameters", 24, ParamsText).HideIfSame().words = true;
@@ -236,9 +282,8 @@ Grid VariantGrid(std::span<const VariantRow> rows, bool of_energy, const OutputO
     grid.Times("p95", unit, &VariantRow::p95).Drop(4);
   }
   grid.Number(of_energy ? "more %" : "slower %", &VariantRow::ratio, ChangeOrDash);
-  const auto interval = [](const VariantRow& row) {
-    const bool is_pick = row.status == "picked" || row.status == "leads";
-    return is_pick ? "-" : IntervalText(row.lo, row.hi);
+  const auto interval = [&](const VariantRow& row) {
+    return row.id == base && row.status != "tied" ? "-" : IntervalText(row.lo, row.hi);
   };
   grid.Number("interval %", interval).Drop(1);
   const auto three_decimals = [](const std::optional<double>& p) {
@@ -314,7 +359,7 @@ Section VariantSection(const PickResult& choice, const OutputOptions& options) {
       OfEnergy(choice) && !choice.metric.empty() ? " of a run" : "",
       choice.clock.empty() ? "" : ", ", choice.clock, choice.clock.empty() ? "" : " clock", ", ",
       Counted(choice.captures, "capture"), choice.in_rounds ? " in rounds" : "");
-  section.grid = VariantGrid(rows, OfEnergy(choice), options);
+  section.grid = VariantGrid(rows, choice.leader, OfEnergy(choice), options);
   AddDefinitions(choice, rows, &section.notes);
   NoteUncertain(rows, &section.notes);
   return section;

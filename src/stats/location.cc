@@ -94,14 +94,4 @@ Centre HuberCentre(std::vector<double> values) {
   return {at, squares / (n - 1) / n / (slope * slope), std::max(inside - 1, 1.0)};
 }
 
-std::vector<double> PulledIn(std::vector<double> values) {
-  std::vector<double> reordered = values;
-  const double mad = MedianAbsoluteDeviation(values, Median(reordered));
-  const double bound = kHuber * kMadToSd * mad;
-  if (!(bound > 0)) return values;
-  const double at = HuberCentre(values).value;
-  for (double& value : values) value = std::clamp(value, at - bound, at + bound);
-  return values;
-}
-
 }  // namespace xplane_time::stats

@@ -47,7 +47,5 @@ struct Centre {
 
 // Huber's M-estimate with the scale fixed at 1.4826 * MAD. If that is 0, the median. O(n log n).
 Centre HuberCentre(std::vector<double> values);
-// The values clamped to Huber's bounds around the centre, for means and variances.
-std::vector<double> PulledIn(std::vector<double> values);
 
 }  // namespace xplane_time::stats

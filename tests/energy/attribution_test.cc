@@ -111,6 +111,13 @@ WorldOptions Dated(WorldOptions options) {
   return options;
 }
 
+// Without the dates, only the load shows when each reading was published.
+WorldOptions Undated(WorldOptions options) {
+  options = Dated(options);
+  options.dated = false;
+  return options;
+}
+
 constexpr PowerSchedule kNeverIdle = PowerSchedule::kNeverIdle, kBlocks = PowerSchedule::kBlocks;
 INSTANTIATE_TEST_SUITE_P(
     Worlds, Attribution,
@@ -133,6 +140,11 @@ INSTANTIATE_TEST_SUITE_P(
                         0.025},
         AttributionCase{"DatedWindowsOverlap", Dated({.period_s = 0.018, .window_s = 0.03}), 0.005,
                         0.02},
+        AttributionCase{"UndatedEvery20Ms", Undated({}), 0.005, 0.02},
+        AttributionCase{"UndatedAndPolledInStep", Undated({.period_s = 0.01994}), 0.005, 0.02},
+        AttributionCase{"UndatedAndPolledLessOften", Undated({.period_s = 0.018, .window_s = 0.01}),
+                        0.005, 0.025},
+        AttributionCase{"UndatedWithPauses", Undated({.pause_s = 0.5}), 0.005, 0.025},
         AttributionCase{"ClocksApart", {.clock_off_s = 0.3}, 0.005, 0.025}),
     [](const auto& world) { return world.param.name; });
 

@@ -671,9 +671,9 @@ class Pick(Decisions):
                 stated += 1
                 self.assertEqual(decision["needed_unit"], "round")
                 if rounds is None:
-                    self.assertIn(f"At least {least} rounds in all are needed", text)
+                    self.assertIn(f"At least {least} rounds in total are needed", text)
                     continue
-                self.assertRegex(text, f"{rounds} rounds in all would settle it")
+                self.assertRegex(text, f"{rounds} rounds in total would settle it")
                 self.write("n.xplane.pb", trace(self.variants(*times), f"more{seed}", runs=rounds, noise=noise))
                 followed += 1
                 decided += self.pick(path).code == 0

@@ -126,8 +126,8 @@ class TwoDevices(Decisions):
     def test_the_reason_and_the_other_way_are_named(self):
         rounds = range(6)
         path = self.made({
-            0: {"0": [(300 * k, 7) for k in rounds], "1": [(300 * k + 100, 6) for k in rounds],
-                "2": [(300 * k + 200, 9) for k in rounds]},
+            0: {"0": [(300 * k, 7 + k / 100) for k in rounds],
+                "1": [(300 * k + 100, 6) for k in rounds], "2": [(300 * k + 200, 9) for k in rounds]},
             1: {"0": [(300 * k, 7) for k in rounds], "1": [(300 * k + 100, 6) for k in rounds[:-1]],
                 "2": [(300 * k + 200, 9) for k in rounds]}})
         done = run("pick", path)
@@ -156,7 +156,7 @@ class TwoDevices(Decisions):
 
     def test_a_warm_up_run_that_is_skipped_leaves_the_others_matched(self):
         rounds = range(7)
-        path = self.made({d: {"0": [(200 * k, 7 + d) for k in rounds],
+        path = self.made({d: {"0": [(200 * k, 7 + d + k % 2 / 100) for k in rounds],
                               "1": [(200 * k + 100, 9 + d) for k in rounds]} for d in range(2)})
         done = run("pick", path, "--skip-runs", "1", "--format", "json")
         self.assertEqual((done.code, done.json["pick"]), (0, "0"))
@@ -584,6 +584,181 @@ class LeftOut(Decisions):
                 self.assertEqual(done.code, 0, done.text)
                 self.assertIn(f"in all 10 captures: 2 of 20 times left out ({why})", done.json["notes"])
                 self.assertEqual(done.json["rows"][0]["base"]["samples"], 45)
+
+
+class PairsOfVariants(Decisions):
+    """The verdict of pick contradicts no pair of variants that it prints."""
+
+    def capture(self, name, rounds, tick_ps=1):
+        """`rounds`: {variant: time in us} of each round, in run order."""
+        plane, at = Plane("/device:GPU:0", id=1), 0
+        stream = plane.line("Stream #1(Kernel)", 5)
+        for one in rounds:
+            for id, took_us in one.items():
+                took = round(took_us * 1e6 / tick_ps) * tick_ps
+                stream.event(f"k{id}", at, took, hlo_module=Ref(f"jit_autotune_fn_{id}"),
+                             hlo_op=Ref("op"), program_id=int(id) + 1)
+                at += took + 100_000
+        return self.write(f"{name}.xplane.pb", space(plane))
+
+    def rounds(self, seed, typical_us, count, noise=0.001):
+        rng = random.Random(seed)
+        return [{id: time * (1 + noise * rng.gauss(0, 1)) for id, time in typical_us.items()}
+                for _ in range(count)]
+
+    def pick(self, *arguments):
+        return run("pick", *arguments, "--format", "json")
+
+    def text(self, *arguments):
+        return " ".join(run("pick", *arguments).text.split())
+
+    def rotating(self, seed, count, step=0.05, more=None):
+        """Each of three variants is faster than the next one in two of three rounds."""
+        rounds = self.rounds(seed, {"0": 10, "1": 10, "2": 10} | (more or {}), count, 0.0005)
+        for i, one in enumerate(rounds):
+            for v in range(3):
+                one[str(v)] *= 1 + step * ((v + i) % 3)
+        return rounds
+
+    def test_captures_that_disagree_name_no_winner(self):
+        for majority, minority, count in ((2, 1, 10), (3, 2, 10), (6, 4, 10), (11, 9, 4), (2, 1, 100)):
+            with self.subTest(f"{majority} against {minority}"):
+                paths = [self.capture(f"c{i}", self.rounds(
+                             f"{i}{majority}", {"0": 10, "1": 11} if i < majority else {"0": 11, "1": 10},
+                             count)) for i in range(majority + minority)]
+                done = self.pick(*paths)
+                self.assertEqual((done.code, done.json["claim"]), (11, "undecided"))
+                self.assertLess(done.json["variants"][0]["p_best"], 0.9)
+                for row in done.json["variants"][1:]:
+                    self.assertLess(row["ratio_ci"][0], 1)
+                    self.assertGreater(row["ratio_ci"][1], 1)
+
+    def test_captures_that_agree_name_the_winner(self):
+        paths = [self.capture(f"c{i}", self.rounds(i, {"0": 10, "1": 11}, 10)) for i in range(5)]
+        for count in (1, 2, 3, 5):
+            done = self.pick(*paths[:count])
+            self.assertEqual((done.code, done.json["pick"]), (0, "0"), count)
+
+    def test_a_cycle_has_no_pick(self):
+        path = self.capture("cycle", self.rotating(1, 30))
+        done = self.pick(path)
+        self.assertEqual((done.code, done.json["claim"], done.json["pick"], done.json["regret"]),
+                         (11, "undecided", None, None))
+        self.assertFalse(done.json["may_be_equal"])
+        doubt, = done.json["doubts"]
+        self.assertRegex(doubt, r"no variant is the fastest: within the rounds that both ran in, "
+                                r"variant (.) is proved slower than variant (.), \2 than (.), \3 than \1")
+        text = self.text(path)
+        self.assertIn("undecided: the order of the variants is contradictory", text)
+        self.assertNotIn("leads", text)
+        # A variant that is faster than each of them wins, however close it is.
+        done = self.pick(self.capture("beside", self.rotating(2, 30, more={"3": 9.99})))
+        self.assertEqual((done.code, done.json["pick"]), (0, "3"))
+
+    def test_variants_that_share_no_round(self):
+        first = self.capture("first", self.rounds(1, {"0": 10, "1": 11}, 20))
+        second = self.capture("second", self.rounds(2, {"1": 11, "2": 10.5}, 20))
+        done = self.pick(first, second)
+        self.assertEqual((done.code, done.json["claim"], done.json["regret"]),
+                         (12, "too_little_data", None))
+        rows = {row["variant_id"]: row for row in done.json["variants"]}
+        self.assertEqual((rows["2"]["ratio"], rows["2"]["ratio_ci"], rows["2"]["status"]),
+                         (None, None, "open"))
+        self.assertIn("Variants 0 and 2 never ran in the same round, so they cannot be compared: run all "
+                      "variants in every round.", self.text(first, second))
+        for output in ("table", "markdown", "csv", "junit", "benchmark", "html"):
+            self.assertEqual(run("pick", first, second, "--format", output).code, 12, output)
+        together = self.capture("both", self.rounds(3, {"0": 10, "1": 11, "2": 10.5}, 20))
+        self.assertEqual(self.pick(together).code, 0)
+
+    def test_variants_that_share_few_rounds(self):
+        rounds = self.rounds(4, {"0": 10, "1": 11, "2": 10.5}, 20)
+        one = self.capture("one", [{id: time for id, time in each.items() if i < 2 or id != "2"}
+                                   for i, each in enumerate(rounds[:4])])
+        other = self.capture("other", [{id: time for id, time in each.items() if id != "0"}
+                                       for each in rounds])
+        self.assertEqual(self.pick(one, other).code, 12)
+        self.assertIn("Variants 0 and 2 ran together in fewer than four rounds: run every variant once in "
+                      "each of at least four rounds.", self.text(one, other))
+        self.assertEqual(self.pick(self.capture("all", rounds)).code, 0)
+
+    def test_a_coarse_clock(self):
+        def made(work):
+            return [{"0": 0.1 * work, "1": 0.102 * work, "2": 0.2 * work + 0.002 * (i % 2)}
+                    for i in range(12)]
+        path = self.capture("coarse", made(1), tick_ps=2000)
+        done = self.pick(path)
+        self.assertEqual((done.code, done.json["claim"]), (11, "undecided"))
+        self.assertIsNone(done.json["needed_units_least"])
+        lo, hi = done.json["variants"][1]["ratio_ci"]
+        self.assertTrue(lo < 1 < hi)
+        self.assertIn("The difference may be an error of the clock, whose step is 2 ns.", self.text(path))
+        longer = self.capture("longer", made(10), tick_ps=2000)
+        self.assertEqual(self.pick(longer).code, 0, "the advice")
+
+    def test_the_captures_that_are_needed_are_explained(self):
+        stated = 0
+        for seed in range(40):
+            rng = random.Random(f"captures{seed}")
+            paths = [self.capture(f"c{i}", self.rounds(
+                         f"{seed}{i}", {"0": 10, "1": 10.5 * (1 + 0.02 * rng.gauss(0, 1))}, 6))
+                     for i in range(5)]
+            done = self.pick(*paths)
+            if done.json["needed_units_least"] is None or done.json["needed_unit"] != "capture":
+                continue
+            stated += 1
+            self.assertRegex(self.text(*paths), "[0-9]+ captures in total, each as long as now, ")
+        self.assertGreater(stated, 3)
+
+    def test_random_traces(self):
+        seen = {}
+        for seed in range(150):
+            rng = random.Random(f"pairs{seed}")
+            variants, count = rng.randint(2, 5), rng.randint(1, 3)
+            step, gap = rng.choice((0, 0.003, 0.05)), rng.choice((0, 0.0005, 0.02))
+            spread, lost = rng.choice((0, 0, 0.03)), rng.choice((0, 0.1))
+            tick = rng.choice((1, 1, 20_000))
+            paths = []
+            for c in range(count):
+                absent = rng.choice((None, None, None, str(rng.randrange(variants))))
+                typical = {str(v): 10 * (1 + gap * v) * (1 + spread * rng.gauss(0, 1))
+                           for v in range(variants) if str(v) != absent}
+                rounds = self.rounds(f"{seed}{c}", typical, rng.randint(3, 40), rng.choice((0.0003, 0.01)))
+                for i, one in enumerate(rounds):
+                    for v in list(one):
+                        one[v] *= 1 + step * ((int(v) + i) % variants)
+                        if len(one) > 1 and rng.random() < lost:
+                            del one[v]
+                paths.append(self.capture(f"r{seed}_{c}", rounds, tick))
+            delta = rng.choice((0.0, 0.005, 0.05))
+            done = self.pick(*paths, "--delta", str(delta))
+            with self.subTest(seed):
+                decision = done.json
+                claim = decision["claim"]
+                seen[claim] = seen.get(claim, 0) + 1
+                leader = decision["pick"]
+                for row in decision["variants"]:
+                    ci = row["ratio_ci"]
+                    if row["ratio"] is None:
+                        self.assertIsNone(ci)
+                        self.assertNotEqual(done.code, 0)
+                    if ci is None:
+                        self.assertNotEqual(done.code, 0, "a variant that ran was not judged")
+                        continue
+                    self.assertTrue(ci[0] <= row["ratio"] <= ci[1])
+                    if leader is not None:
+                        self.assertGreaterEqual(ci[1], 1, "a variant is proved faster")
+                    if claim == "tie" and row["variant_id"] not in decision["tied"]:
+                        self.assertGreater(ci[0], 1)
+                    if claim == "winner" and row["variant_id"] != leader:
+                        self.assertGreater(ci[0], 1)
+                if claim == "tie" or claim == "pick":
+                    self.assertLessEqual(decision["regret"], delta + 1e-12)
+                if decision["may_be_equal"]:
+                    self.assertTrue(any(row["ratio_ci"][0] <= 1 <= row["ratio_ci"][1]
+                                        for row in decision["variants"] if row["variant_id"] != leader))
+        for claim in ("winner", "tie", "pick", "undecided", "too_little_data"):
+            self.assertGreaterEqual(seen.get(claim, 0), 2, seen)
 
 
 if __name__ == "__main__":
