@@ -41,16 +41,10 @@ struct Correlation {
 // The readings, and the expected ones.
 class Prediction {
  public:
-  Prediction(std::span<const Update> updates, ReadingKind kind, const ExpectedEnergy& expected,
-             double window_s)
-      : updates_(updates), is_counter_(kind == ReadingKind::kCumulative), of_end_(expected) {
-    for (size_t i = 0; i < of_end_.energy_j.size() && !is_counter_; ++i) {
-      const double end_s = expected.from_s + static_cast<double>(i) * expected.step_s;
-      of_end_.energy_j[i] = (expected.AtJ(end_s) - expected.AtJ(end_s - window_s)) / window_s;
-    }
-    for (size_t i = 0; i < updates.size(); ++i) {
-      const int64_t base = is_counter_ ? updates[i > 0 ? i - 1 : 0].value : 0;
-      read_.push_back(static_cast<double>(updates[i].value - base) / (is_counter_ ? 1e6 : 1e3));
+  Prediction(std::span<const Update> updates, const ExpectedEnergy& expected, double window_s)
+      : updates_(updates), expected_(expected), window_s_(window_s) {
+    for (size_t i = 0; i < expected.energy_j.size(); ++i) {
+      table_w_.push_back(PowerW(expected.from_s + static_cast<double>(i) * expected.step_s));
     }
   }
 
@@ -60,15 +54,13 @@ class Prediction {
   double length_s(size_t section) const {
     return updates_[section - 1].polled_s - updates_[0].polled_s;
   }
-  double step_s() const { return of_end_.step_s; }
+  double step_s() const { return expected_.step_s; }
 
   // The share of the variance of the first `section` readings that the candidate leaves.
   double Unexplained(const PolledPhase& at, size_t section) const {
     Correlation correlation;
-    for (size_t i = is_counter_ ? 1 : 0; i < section; ++i) {
-      if (!HasReading(i)) continue;
-      const double before = is_counter_ ? of_end_.AtJ(PublishedS(at, i - 1) - at.lag_s) : 0;
-      correlation.Add(of_end_.AtJ(PublishedS(at, i) - at.lag_s) - before, read_[i]);
+    for (size_t i = 0; i < section; ++i) {
+      correlation.Add(PowerW(PublishedS(at, i) - at.lag_s), ReadW(i));
     }
     return correlation.Unexplained();
   }
@@ -76,34 +68,27 @@ class Prediction {
   // Returns the best of the lags from `at.lag_s` up to `most_lag_s`, `steps` steps of the table
   // apart. Rounds to steps of the table, and uses about `kScoredUpdates` of the readings.
   PolledPhase BestLag(PolledPhase at, double most_lag_s, int64_t steps, size_t section) const {
-    std::vector<int64_t> place, before;
-    std::vector<double> read;
-    const auto place_of = [&](size_t i) {
-      return std::llround((PublishedS(at, i) - at.lag_s - of_end_.from_s) / of_end_.step_s);
-    };
+    std::vector<int64_t> place;  // in the table
+    std::vector<double> read_w;
     const size_t stride = section / kScoredUpdates + 1;
-    for (size_t i = is_counter_ ? 1 : 0; i < section; i += stride) {
-      if (!HasReading(i)) continue;
-      place.push_back(place_of(i));
-      if (is_counter_) before.push_back(place_of(i - 1));
-      read.push_back(read_[i]);
+    for (size_t i = 0; i < section; i += stride) {
+      place.push_back(
+          std::llround((PublishedS(at, i) - at.lag_s - expected_.from_s) / expected_.step_s));
+      read_w.push_back(ReadW(i));
     }
-    const auto last = static_cast<int64_t>(of_end_.energy_j.size()) - 1;
-    const auto expected = [&](int64_t of) {
-      return of_end_.energy_j[static_cast<size_t>(std::clamp<int64_t>(of, 0, last))];
-    };
+    const auto last = static_cast<int64_t>(table_w_.size()) - 1;
+    const auto most = static_cast<int64_t>((most_lag_s - at.lag_s) / expected_.step_s);
     PolledPhase best = at;
-    const auto most = static_cast<int64_t>((most_lag_s - at.lag_s) / of_end_.step_s);
     for (int64_t later = 0; later <= most; later += steps) {
       Correlation correlation;
       for (size_t i = 0; i < place.size(); ++i) {
-        const double less = is_counter_ ? expected(before[i] - later) : 0;
-        correlation.Add(expected(place[i] - later) - less, read[i]);
+        const auto of = static_cast<size_t>(std::clamp<int64_t>(place[i] - later, 0, last));
+        correlation.Add(table_w_[of], read_w[i]);
       }
       const double unexplained = correlation.Unexplained();
       if (unexplained >= best.unexplained) continue;
       best.unexplained = unexplained;
-      best.lag_s = at.lag_s + static_cast<double>(later) * of_end_.step_s;
+      best.lag_s = at.lag_s + static_cast<double>(later) * expected_.step_s;
     }
     return best;
   }
@@ -114,16 +99,16 @@ class Prediction {
     const double periods = (updates_[i].polled_s - at.phase_s) / at.period_s;
     return at.phase_s + std::floor(periods) * at.period_s;
   }
-  // A counter gives the energy since the reading before, unless it was reset.
-  bool HasReading(size_t i) const {
-    return !is_counter_ || updates_[i].part == updates_[i - 1].part;
+  // The mean power of a window that ends at an instant.
+  double PowerW(double end_s) const {
+    return (expected_.AtJ(end_s) - expected_.AtJ(end_s - window_s_)) / window_s_;
   }
+  double ReadW(size_t i) const { return static_cast<double>(updates_[i].value) / 1e3; }
 
   std::span<const Update> updates_;
-  const bool is_counter_;
-  // By the end of the window: the energy before it, or for a power reading its mean power.
-  ExpectedEnergy of_end_;
-  std::vector<double> read_;
+  const ExpectedEnergy& expected_;
+  const double window_s_;
+  std::vector<double> table_w_;  // PowerW of each instant of `expected_`
 };
 
 // The publication nearest to an instant, as the phase.
@@ -193,10 +178,10 @@ double ExpectedEnergy::AtJ(double instant_s) const {
   return std::lerp(energy_j[at], energy_j[at + 1], place - static_cast<double>(at));
 }
 
-std::vector<PolledPhase> FindPolledPhases(std::span<const Update> updates, ReadingKind kind,
+std::vector<PolledPhase> FindPolledPhases(std::span<const Update> updates,
                                           const ExpectedEnergy& expected, double window_s,
                                           const PhaseRange& range, size_t most, int threads) {
-  const Prediction prediction(updates, kind, expected, window_s);
+  const Prediction prediction(updates, expected, window_s);
   size_t section = std::min(updates.size(), kFirstUpdates);
   if (section < kLeastUpdates || !(prediction.length_s(section) > 0)) return {};
   const double step_s =

@@ -1,4 +1,4 @@
-// The phase and the period of a sensor that is polled about as often as it publishes.
+// The phase and the period of a power sensor that is polled about as often as it publishes.
 //
 // Such polls see a new value nearly every time, so the brackets of publications.h are one period
 // long and decide nothing. The load decides. A poll reads the last publication, so the window of
@@ -44,10 +44,10 @@ struct PolledPhase {
 };
 
 // Returns at most `most` candidates that differ from each other, the best first. Updates ascend and
-// lie in the time of `expected`. `window_s` is that of a power reading; a counter has none. Empty
+// lie in the time of `expected`. `window_s` is the window of the readings, which are powers. Empty
 // if there are fewer than `kLeastUpdates` updates. O(updates^2) for up to 1,024 updates, then
 // O(updates). The result does not depend on `threads`.
-std::vector<PolledPhase> FindPolledPhases(std::span<const Update> updates, ReadingKind kind,
+std::vector<PolledPhase> FindPolledPhases(std::span<const Update> updates,
                                           const ExpectedEnergy& expected, double window_s,
                                           const PhaseRange& range, size_t most, int threads = 1);
 

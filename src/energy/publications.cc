@@ -23,11 +23,10 @@
 // polls skip publications, and the mean step may be 15 % longer than the period or 2 % shorter.
 // Many periods then satisfy all brackets: they differ by one skipped publication over the whole
 // log. The brackets cannot decide between them. So FindGrids returns all of them, and the
-// regression keeps the one that explains the readings (regression.cc). If publications come more
-// often than polls and are not dated, no grid is right: each poll sees a new value, so brackets
-// give no phase. A power was then published right before its poll, so the times of the polls are
-// one more candidate (GridOfPolls). For a counter this is not solved. The residuals then show it
-// (poor_fit).
+// regression keeps the one that explains the readings (regression.cc). For powers, it also searches
+// the phase and the period that explain the readings best (polled_phase.h), and the times of the
+// polls are one more candidate (GridOfPolls). For a counter that publishes more often than it is
+// polled this is not solved. The residuals then show it (poor_fit).
 #include "energy/publications.h"
 
 #include <algorithm>
@@ -558,12 +557,14 @@ Publications FindPublications(std::span<const Poll> polls, ReadingKind kind, Pol
   return found;
 }
 
-std::optional<PeriodRange> FindPeriodsOfRarePolls(const Publications& publications) {
+std::vector<PeriodRange> FindPeriodsOfRarePolls(const Publications& publications) {
+  constexpr double kShortestHalf = 0.47, kLongestHalf = 0.53;
   const std::vector<Update>& updates = publications.updates;
-  if (updates.size() < kLeastUpdates || publications.dated) return std::nullopt;
+  if (updates.size() < kLeastUpdates || publications.dated) return {};
   const double usual_s = UsualStepS(updates, 1.75);
-  if (!(MedianWidthS(updates) > kRarePolls * usual_s)) return std::nullopt;
-  return PeriodRange{kShortestPeriod * usual_s, kLongestPeriod * UsualStepS(updates, 2.5)};
+  if (!(MedianWidthS(updates) > kRarePolls * usual_s)) return {};
+  return {{kShortestPeriod * usual_s, kLongestPeriod * UsualStepS(updates, 2.5)},
+          {kShortestHalf * usual_s, kLongestHalf * usual_s}};
 }
 
 Grid NumberUpdates(std::span<const Update> updates, double phase_s, double period_s) {
@@ -582,10 +583,11 @@ std::vector<Grid> FindGrids(const Publications& publications, int threads) {
   const double usual_s = UsualStepS(updates, 1.75), origin_s = updates[0].low_s;
   const double width_s = MedianWidthS(updates);
   const double steps = (updates.back().high_s - origin_s) / usual_s;
-  const std::optional<PeriodRange> of_rare_polls = FindPeriodsOfRarePolls(publications);
-  const bool polls_are_rare = of_rare_polls.has_value();
-  const auto [shortest_s, longest_s] = of_rare_polls.value_or(
-      PeriodRange{(1 - kPeriodReach) * usual_s, (1 + kPeriodReach) * usual_s});
+  const std::vector<PeriodRange> of_rare_polls = FindPeriodsOfRarePolls(publications);
+  const bool polls_are_rare = !of_rare_polls.empty();
+  const auto [shortest_s, longest_s] =
+      polls_are_rare ? of_rare_polls[0]
+                     : PeriodRange{(1 - kPeriodReach) * usual_s, (1 + kPeriodReach) * usual_s};
   // A quarter of the change that moves the last publication by a bracket.
   const double step_s =
       std::max(width_s / steps / 4, (longest_s - shortest_s) / kMaxSearchedPeriods);

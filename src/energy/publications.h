@@ -105,12 +105,13 @@ struct Grid {
 inline constexpr size_t kLeastUpdates = 8;
 std::vector<Grid> FindGrids(const Publications& publications, int threads = 1);
 
-// The periods that are possible if the sensor is polled about as often as it publishes and gives no
-// dates. Empty otherwise.
+// A range of periods.
 struct PeriodRange {
   double shortest_s = 0, longest_s = 0;
 };
-std::optional<PeriodRange> FindPeriodsOfRarePolls(const Publications& publications);
+// The periods that are likely if a sensor without dates is polled about as often as it publishes:
+// near the time between updates, then near half of it. Empty if polls are more frequent.
+std::vector<PeriodRange> FindPeriodsOfRarePolls(const Publications& publications);
 
 // The grid on which each poll read the last publication before it. The phase and the period may
 // move, but not the numbers of the updates.

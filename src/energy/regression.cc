@@ -9,7 +9,9 @@
 // 2. Refinement. The best candidates are refined by Gauss-Newton: the derivatives of each window's
 //    energy by lag, window and period are columns of the regression beside the kernels. The step
 //    moves the timing. At the end the columns stay, so that the uncertainty of the timing is in the
-//    covariance of the powers. If the sensor dates its values, the period moves nothing.
+//    covariance of the powers. If the sensor dates its values, the period moves nothing. If a power
+//    sensor without dates is polled about as often as it publishes, the refined fit predicts the
+//    power, and the grids that explain the readings best are tried too (GridsOfLoad).
 // 3. Noise. Weights follow the variance a + b y^2 of the expected energy y. Windows that overlap
 //    share noise: their correlation is `shared` x overlap, chosen by likelihood, and the rows are
 //    whitened by its banded Cholesky factor (generalized least squares).
@@ -887,7 +889,9 @@ class GridsOfLoad {
       : sensor_(sensor),
         capture_s_(capture_s),
         threads_(threads),
-        periods_(FindPeriodsOfRarePolls(sensor.publications)),
+        periods_(sensor.kind == ReadingKind::kCumulative
+                     ? std::vector<PeriodRange>()
+                     : FindPeriodsOfRarePolls(sensor.publications)),
         grids_(*grids),
         fitters_(*fitters),
         candidates_(*candidates) {}
@@ -895,7 +899,7 @@ class GridsOfLoad {
   // Replaces the fit by a better one, if there is one.
   void Improve(const Columns& few, const Columns& some, Attempt* best, size_t* g) {
     constexpr int kMostRounds = 3;
-    for (int round = 0; round < kMostRounds && periods_.has_value(); ++round) {
+    for (int round = 0; round < kMostRounds && !periods_.empty(); ++round) {
       const size_t before = grids_.size();
       Add(few, some, *best, *g);
       auto [attempt, of] = BestAttempt(candidates_, fitters_, some);
@@ -905,7 +909,7 @@ class GridsOfLoad {
       // The period is known well enough now to look near it only.
       constexpr double kNear = 0.002;
       const double period_s = grids_[of].period_s;
-      periods_ = {(1 - kNear) * period_s, (1 + kNear) * period_s};
+      periods_ = {{(1 - kNear) * period_s, (1 + kNear) * period_s}};
     }
   }
 
@@ -924,13 +928,18 @@ class GridsOfLoad {
     }
     if (inside.size() < kLeastUpdates) return;
     age_s /= static_cast<double>(inside.size());
-    const double period_s = periods_->longest_s;
+    const double period_s = periods_[0].longest_s;
     const ExpectedEnergy expected = Expect(first, some, inside, period_s / kStepsOfPeriod,
                                            2 * period_s + std::abs(age_s) + first.timing.window_s);
-    const PhaseRange range = {periods_->shortest_s, periods_->longest_s, age_s - 1.25 * period_s,
-                              age_s + 0.25 * period_s};
-    for (const PolledPhase& each : FindPolledPhases(
-             inside, sensor_.kind, expected, first.timing.window_s, range, kMostAdded, threads_)) {
+    std::vector<PolledPhase> phases;
+    for (const auto& [shortest_s, longest_s] : periods_) {
+      const PhaseRange range = {shortest_s, longest_s, age_s - 1.25 * longest_s,
+                                age_s + 0.25 * longest_s};
+      const std::vector<PolledPhase> found =
+          FindPolledPhases(inside, expected, first.timing.window_s, range, kMostAdded, threads_);
+      phases.insert(phases.end(), found.begin(), found.end());
+    }
+    for (const PolledPhase& each : phases) {
       const size_t number = grids_.size();
       grids_.push_back(NumberUpdates(updates, each.phase_s, each.period_s));
       fitters_.emplace_back(sensor_, grids_.back(), capture_s_, threads_);
@@ -947,7 +956,7 @@ class GridsOfLoad {
   const Sensor& sensor_;
   double capture_s_;
   int threads_;
-  std::optional<PeriodRange> periods_;
+  std::vector<PeriodRange> periods_;
   std::vector<Grid>& grids_;
   std::vector<Fitter>& fitters_;
   std::vector<Candidate>& candidates_;
