@@ -234,7 +234,7 @@ DiffLine ShownOf(const DiffRow& row, const OutputOptions& options) {
                     .lo_ps = row.lo_ps,
                     .hi_ps = row.hi_ps,
                     .verdict = VerdictText(row),
-                    .reason = row.reason};
+                    .reason = row.verdict == DiffVerdict::kNoVerdict ? row.reason : ""};
   const std::optional<DiffPart>& part = row.head.has_value() ? row.head : row.base;
   if (IsWaiting(row.match) || !part.has_value()) return shown;
   shown.function = part->function;
