@@ -16,7 +16,7 @@
 namespace xplane_time::output {
 namespace {
 
-constexpr size_t kWindows = 20, kWindowNameWidth = 8, kDomainWidth = 18, kQuantitiesWidth = 20;
+constexpr size_t kWindows = 20, kWindowNameWidth = 8, kDomainWidth = 18, kQuantitiesWidth = 32;
 constexpr double kWhPerKwh = 1e3;
 
 std::string NumberText(const std::optional<double>& value) {
@@ -326,7 +326,7 @@ std::vector<SensorRow> SensorRows(const PowerInventory& inventory) {
 Section ReaderSection(const PowerSummary& summary) {
   using Row = ReaderQuality;
   std::vector<Row> readers = summary.readers;
-  std::erase_if(readers, [](const Row& row) { return FactsOf(row.source).modelled; });
+  std::erase_if(readers, [](const Row& row) { return power::FactsOf(row.source).modelled; });
   std::map<std::string, std::vector<std::string>> quantities;  // by source, each once
   for (const SensorRow& sensor : SensorRows(summary.inventory)) {
     std::vector<std::string>& of_source = quantities[sensor.source];
