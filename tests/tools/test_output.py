@@ -99,38 +99,34 @@ class Tables(EndToEndTest):
         self.assertEqual(len(set(units)), 1, header)
 
     def test_all_traces_have_one_unit_in_planes(self):
-        for path in testdata_traces():
-            for unit in (None, "us"):
-                text = self.run_ok("planes", path, *(("--unit", unit) if unit else ()),
-                                   env=environment(COLUMNS="200")).text
-                for header in (line for line in text.splitlines() if line.startswith("plane / line")):
-                    words = header.split()
-                    units = {words[at + 1] for at, word in enumerate(words)
-                             if word in ("first", "last", "sum")}
-                    self.assertEqual(len(units), 1, (path, header))
-                    self.assertIn(unit or units.pop(), header)
+        for path in sorted(TESTDATA.glob("*.xplane.pb")):
+            text = self.run_ok("planes", path, env=environment(COLUMNS="200")).text
+            headers = [line.split() for line in text.splitlines() if line.startswith("plane / line")]
+            self.assertTrue(headers, path)
+            for words in headers:
+                units = {words[words.index(name) + 1] for name in ("first", "last", "sum")}
+                self.assertEqual(len(units), 1, (path, words))
+                self.assertIn(units.pop(), ("ns", "us", "ms", "s"))
 
     def test_shares_of_devices_have_one_denominator(self):
-        for path in testdata_traces():
-            report = self.run_json("report", path)
-            devices = [row for row in report["devices"] if row["executions"] and row["parts"]]
+        checked = 0
+        for path in sorted(TESTDATA.glob("*.xplane.pb")):
             text = self.run_ok("report", path, "--unit", "us", env=environment(COLUMNS="200")).text
-            if not devices:
-                continue
             section = text[text.index("devices, shares of the span"):].split("\n\n")[0]
             header, *rows = section.splitlines()[1:]
             self.assertNotIn("busy %", section)
-            names = re.findall(r"busy us|span us|\w+ %", header)
-            self.assertEqual(names[:3], ["busy us", "span us", "compute %"])
+            names = re.findall(r"executions|busy us|span us|\w+ %", header)
+            self.assertEqual(names[:4], ["executions", "busy us", "span us", "compute %"])
             for row in rows:
-                numbers = re.findall(r"(?<= )\d+(?:\.\d+)?(?= |$)", row)
-                if len(numbers) <= len(names):
-                    continue
-                values = dict(zip(names, map(float, numbers[1:])))
-                shares = [value for name, value in values.items() if name.endswith("%")]
-                self.assertAlmostEqual(sum(shares), 100, delta=0.5)
-                self.assertAlmostEqual(values["idle %"], 100 * (1 - values["busy us"] / values["span us"]),
-                                       delta=0.5)
+                values = dict(zip(names, re.findall(r"(?<= )[\d.]+(?= |$)", row)))
+                if len(values) < len(names):
+                    continue  # a note
+                shares = [float(value) for name, value in values.items() if name.endswith("%")]
+                self.assertAlmostEqual(sum(shares), 100, delta=0.3)
+                busy_share = float(values["busy us"]) / float(values["span us"])
+                self.assertAlmostEqual(float(values["idle %"]), 100 * (1 - busy_share), delta=0.3)
+                checked += 1
+        self.assertGreater(checked, 5)
 
     def test_every_sort_key_in_a_help_is_accepted(self):
         trace = TESTDATA / "jax_cpu_variants.xplane.pb"

@@ -3,6 +3,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
