@@ -49,6 +49,10 @@ class CaptureOrder {
     for (const FleetMeetings& row : summary.meetings) {
       uint64_t& captures = hosts_[row.host][{row.base_ns, row.content}];
       captures = std::max(captures, row.captures);
+      if (row.base_ns == 0 && row.content == 0) is_earlier_.insert({row.host, row.device});
+    }
+    for (const FleetDevice& row : summary.devices) {
+      if (row.captures > 1 && is_earlier_.contains({row.host, row.device})) lossy_.insert(row.host);
     }
   }
 
@@ -59,8 +63,14 @@ class CaptureOrder {
   }
 
   // The n-th captures of all hosts belong together, if the order of the captures is known. Returns
-  // why it is unknown; empty if it is known.
+  // why it is unknown, and a remedy; empty if it is known.
   std::string FindDoubt(const std::set<NameId>& hosts) const {
+    for (const NameId host : hosts) {
+      if (!lossy_.contains(host)) continue;
+      return Cat("an earlier version wrote the summary of ", names_[host],
+                 " and kept the times of only one of its captures; summarize the traces "
+                 "again");
+    }
     if (hosts.size() < 2) return "";  // the devices of a host share its captures
     const bool any_several =
         std::ranges::any_of(hosts, [&](NameId host) { return CountCaptures(hosts_.at(host)) > 1; });
@@ -85,12 +95,17 @@ class CaptureOrder {
     return sum;
   }
   std::string DoubtText(NameId host, std::string_view why) const {
-    return Cat("a capture of ", names_[host], " ", why,
-               ", so it is unknown which captures of the hosts belong together");
+    return Cat(
+        "a capture of ", names_[host], " ", why,
+        ", so it is unknown which captures of the hosts belong together; give one capture of "
+        "each host");
   }
 
   const std::vector<std::string>& names_;
   std::map<NameId, Captures> hosts_;
+  // Rows without the identity of their capture; hosts that have fewer such rows than captures.
+  std::set<std::pair<NameId, NameId>> is_earlier_;
+  std::set<NameId> lossy_;
 };
 
 uint64_t CountAll(const FleetMeetings& row) {

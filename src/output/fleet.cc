@@ -382,8 +382,8 @@ void NoteClocks(const FleetWaits& waits, Unit unit, std::vector<std::string>* no
     if (!wait.reason.empty()) reasons[wait.reason] += wait.count;
   }
   for (const auto& [reason, count] : reasons) {
-    notes->push_back(absl::StrCat("no times of ", Counted(count, "collective"), ": ",
-                                  Printable(reason), "; give one capture of each host"));
+    notes->push_back(
+        absl::StrCat("no times of ", Counted(count, "collective"), ": ", Printable(reason)));
   }
   if (!waits.unmatched.empty()) {
     notes->push_back(absl::StrCat("not matched, because the counts differ between devices: ",
