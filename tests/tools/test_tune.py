@@ -18,7 +18,7 @@ try:
 except ImportError:
     jsonschema = None
 
-from harness import BINARY, HERE, REPOSITORY, EndToEndTest, csv_rows, environment, run
+from harness import BINARY, HERE, REPOSITORY, TESTDATA, EndToEndTest, csv_rows, environment, run
 
 
 def space(*variants):
@@ -348,6 +348,22 @@ class Stored(TuneTest):
             done = self.run_tune(*action, "--store", "damaged.db")
             self.assertEqual(done.code, self.run_tune(*action).code, done.message)
             self.assertIn("session 1 is unverified", done.message)
+
+    def test_footnotes_explain_columns_that_are_shown(self):
+        self.result(*THREE)
+        wide = environment(COLUMNS="200")
+        tables = [run("tune", "show", 1, cwd=self.at, env={**self.environment, "COLUMNS": "200"}),
+                  run("pick", TESTDATA / "jax_cpu_variants.xplane.pb", env=wide)]
+        for done, first, terms in zip(tables, ("variant ", "variant "), (
+                {"time %", "typical"}, {"typical", "slower %", "interval", "P(best)"})):
+            lines = done.text.splitlines()
+            at = next(i for i, line in enumerate(lines) if line.startswith(first) and "typical" in line)
+            notes = " ".join(lines[at + 1:])
+            explained = {term for term in ("time %", "energy %", "EDP %", "more %", "slower %", "typical",
+                                           "interval", "P(best)") if f"{term}: " in notes}
+            self.assertEqual(explained, terms, notes)
+            for term in explained:
+                self.assertIn(term, lines[at])
 
     def test_rounds_that_are_missing(self):
         self.result(*THREE, options=("--baseline", '{"cost": 160}'))
