@@ -198,12 +198,23 @@ class Tree : public TextCommand {
       return UsageError("--sort " + sort + ": a tree can only be sorted by total");
     }
     tree_.select = report_;
-    ASSIGN_OR_RETURN(const TreeReport report, BuildTree(opened->trace, tree_, opened->diagnostics));
+    const auto tree = BuildTree(opened->trace, tree_, opened->diagnostics);
+    if (absl::IsFailedPrecondition(tree.status()) && !report_.function.empty()) {
+      RETURN_IF_ERROR(CheckAnyMatches(*opened));
+    }
+    ASSIGN_OR_RETURN(const TreeReport report, tree);
     WarnOfLeftOut(report.diagnostics);
     return Rendered(output::TreeOutput(report, printing_.how));
   }
 
  private:
+  // It is an error if the filters leave no executions, whether the others nest or not.
+  absl::Status CheckAnyMatches(const Opened& opened) const {
+    ASSIGN_OR_RETURN(const Report report, BuildReport(opened.trace, report_, opened.diagnostics));
+    if (!report.functions.empty() || !report.kernels.empty()) return absl::OkStatus();
+    return NothingMatches(opened.trace, opened.diagnostics, report_, GivenFilters());
+  }
+
   TreeOptions tree_;
 };
 

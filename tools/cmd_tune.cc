@@ -545,9 +545,27 @@ class TuneCommand : public Command {
 
   // ---- The store
 
+  // Warns if the answer depends on rows without checksums. Errors are reported by the action.
+  void WarnUnverified(const TuneStore& store) const {
+    std::vector<SessionInfo> sessions;
+    if (!session_.has_value()) {
+      if (auto all = store.Sessions(); all.ok()) sessions = *std::move(all);
+    } else if (auto one = store.Session(*session_); one.ok()) {
+      sessions.push_back(*std::move(one));
+    }
+    for (const SessionInfo& each : sessions) {
+      if (each.verified) continue;
+      std::fprintf(stderr,
+                   "xplane-time: warning: %s: session %lld is unverified: it has rows without a "
+                   "checksum, which an earlier version wrote\n",
+                   output::Printable(store.path()).c_str(), static_cast<long long>(each.id));
+    }
+  }
+
   absl::StatusOr<int> Show() {
     ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
     RETURN_IF_ERROR(store.CheckRows(session_));
+    WarnUnverified(store);
     if (!session_.has_value()) {
       ASSIGN_OR_RETURN(const auto sessions, store.Sessions());
       return Print(output::SessionsOutput(sessions));
@@ -612,6 +630,7 @@ class TuneCommand : public Command {
 
   absl::StatusOr<int> Export() {
     ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
+    WarnUnverified(store);
     if (!bundle_path_.empty()) return ExportBundle(store);
     if (printing_.format == "tuned") return ExportTuned(store);
     ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
@@ -636,6 +655,7 @@ class TuneCommand : public Command {
 
   absl::StatusOr<int> ReplaySession() {
     ASSIGN_OR_RETURN(const TuneStore store, OpenSound(store_path_));
+    WarnUnverified(store);
     ASSIGN_OR_RETURN(const int64_t session, SessionOf(store));
     ASSIGN_OR_RETURN(const RecordedSession recorded, ReadSession(store, session));
     ASSIGN_OR_RETURN(const TuneOutcome outcome, Replay(recorded, ChangesJson()));

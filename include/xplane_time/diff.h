@@ -92,7 +92,7 @@ constexpr bool IsWaiting(DiffMatch match) { return match >= DiffMatch::kOverlap;
 
 enum class DiffVerdict : uint8_t {
   kNoVerdict,  // not measured often enough; see DiffRow::reason
-  kUnproven,   // chance can explain the change
+  kUnproven,   // chance can explain the change, or that it exceeds min_effect; see DiffRow::reason
   kMore,       // more time, proved, by more than min_effect
   kLess,
   kSmall,  // below a thousandth of the total: not judged
@@ -123,7 +123,9 @@ struct DiffRow {
   // Simultaneous interval of delta_ps; p-value after Holm. Empty: no verdict, or small.
   std::optional<double> lo_ps, hi_ps, p_value;
   DiffVerdict verdict = DiffVerdict::kNoVerdict;
-  std::string reason;   // why there is no verdict: "its function ran on one side only"
+  // Why there is no verdict: "its function ran on one side only". For kUnproven: that the change is
+  // proved, but not that it exceeds min_effect; empty: chance can explain the change.
+  std::string reason;
   double noise_ps = 0;  // the part of delta_ps that chance may explain; rows are sorted by the rest
 };
 

@@ -148,7 +148,10 @@ struct FleetCollective {
 // by host and device.
 struct FleetMeetings {
   NameId host = 0, device = 0, kernel = 0, function = 0;
-  int64_t base_ns = 0;  // origin of the times: start of the capture on the host's clock
+  // Origin of the times: UNIX time of the capture's start on the host's clock. 0: unknown.
+  int64_t base_ns = 0;
+  uint64_t content = 0;   // FleetCapture::content; separates captures with the same base_ns
+  uint64_t captures = 1;  // number of captures with this content that were merged
   std::vector<int64_t> enters_ps = {}, lengths_ps = {};  // of equal length
 };
 
@@ -253,6 +256,14 @@ enum class FleetMeasure : uint8_t {
 };
 std::string_view FleetMeasureName(FleetMeasure measure);
 
+// Why a row has the verdict kCannotTell.
+enum class FleetDoubt : uint8_t {
+  kFewOthers,       // fewer than three others
+  kFewTypical,      // three others or more, but fewer than three of them are typical
+  kLargeVariation,  // the mde is above kMostFleetMde
+  kEarlierSummary,  // FleetMeasure::kUnknown
+};
+
 // A host compared with the others of its model, or a device compared with the others of its host,
 // in one function or in steps.
 struct FleetOutlier {
@@ -267,6 +278,7 @@ struct FleetOutlier {
   // 0.03: a slowdown of 3 % would be detected in 4 of 5 cases
   std::optional<double> mde = {};
   FleetVerdict verdict = FleetVerdict::kCannotTell;
+  std::optional<FleetDoubt> doubt = {};  // present if the verdict is kCannotTell
 };
 
 // All hosts and devices: proved differences first, then by ratio. Definition: docs/fleet.md.
@@ -293,8 +305,11 @@ struct FleetWait {
   // device was as late
   std::string host, device;
   uint64_t devices = 0, count = 0;
-  Int128 waited_ps = 0;    // waiting time of all other devices together
-  Int128 transfer_ps = 0;  // from the last enter to the first leave
+  std::optional<Int128> waited_ps = {};    // waiting time of all other devices together
+  std::optional<Int128> transfer_ps = {};  // from the last enter to the first leave
+  // Why the last device and the times are unknown, although all devices have the collective equally
+  // often; empty if the times are known.
+  std::string reason = {};
 };
 
 struct FleetWaits {

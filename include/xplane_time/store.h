@@ -124,6 +124,9 @@ struct SessionInfo {
   uint64_t rounds = 0, samples = 0;  // rounds that measured something, including discarded ones
   std::optional<std::string> verdict_json;  // the latest verdict
   std::optional<std::string> claim, pick;   // fields of the latest verdict
+  // Whether all rows have checksums. Earlier versions wrote rows without: their values are
+  // unverified.
+  bool verified = true;
 };
 
 class TuneStore {
@@ -168,7 +171,7 @@ class TuneStore {
   absl::StatusOr<SessionInfo> Session(int64_t id) const;  // Errors: also NotFound.
 
   // The rounds in the order in which they were stored. Errors of this and of all functions that
-  // read: DataLoss if a row does not match its checksum.
+  // read: DataLoss if a row does not match its checksum, or lacks one although its session has one.
   absl::StatusOr<std::vector<RoundRecord>> ReadRounds(int64_t session) const;
   absl::StatusOr<std::vector<Configuration>> ReadVariants(int64_t session) const;
 

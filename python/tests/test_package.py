@@ -115,6 +115,22 @@ class Tables(unittest.TestCase):
         self.assertEqual(trace.events("name", stats="run_id").columns, ["name", "run_id"])
         self.assertEqual(narrow["duration_ps"], table["duration_ps"])
 
+    def test_points_in_time_have_all_their_digits(self):
+        trace = xplane_time.open(VARIANTS)
+
+        def text(picoseconds):
+            return f"{picoseconds // 10**6}.{picoseconds % 10**6:06d} us"
+
+        samples = trace.samples()
+        lines = repr(samples).splitlines()[2:12]
+        self.assertEqual(len(lines), 10)
+        for line, value in zip(lines, samples["start_ps"]):
+            self.assertIn(f"  {text(value)}  ", line)
+        for table, name in ((samples, "start_ps"), (trace.report().devices, "first_ps"),
+                            (trace.report().devices, "last_ps")):
+            for value in table[name][:10]:
+                self.assertIn(f"<td>{text(value)}</td>", table._repr_html_())
+
     def test_looks(self):
         table = xplane_time.open(VARIANTS).functions()
         self.assertIn("jit_autotune_fn_", repr(table))

@@ -31,6 +31,9 @@ _TELLING = ("plane", "ordinal", "line", "kernel", "function", "name", "variant_i
             "active_ps_std", "span_ps_median", "status", "count", "self_ps", "share", "total_ps",
             "median_ps", "run", "start_ps", "duration_ps", "active_ps", "span_ps")
 
+# Points in time, not durations. If they were rounded, different ones would look equal.
+_INSTANTS = ("start_ps", "first_ps", "last_ps")
+
 
 class Table:
     """An immutable table with typed columns. Unknown values are None; times are in picoseconds.
@@ -188,7 +191,8 @@ class Table:
         for name in names:
             values: list[Any] = list(self._table.values(self.columns.index(name), 0, _SHOWN_ROWS))
             is_time = name.endswith("_ps") or "_ps_" in name and not name.endswith("_n")
-            head.append([name, *(time_text(v) if is_time else _text(v) for v in values)])
+            text = _instant_text if name in _INSTANTS else time_text if is_time else _text
+            head.append([name, *map(text, values)])
         return head
 
     def __repr__(self) -> str:
@@ -252,6 +256,14 @@ def time_text(picoseconds: float | None) -> str:
         if size >= unit:
             return f"{picoseconds / unit:.3f} {name}"
     return f"{picoseconds:.0f} ps"
+
+
+def _instant_text(picoseconds: int | None) -> str:
+    """A point in time with all its digits, in one unit: "118027.456789 us"; "-" if unknown."""
+    if picoseconds is None:
+        return "-"
+    microseconds, rest = divmod(abs(picoseconds), 10**6)
+    return f"{'-' if picoseconds < 0 else ''}{microseconds}.{rest:06d} us"
 
 
 def _text(value: Value) -> str:

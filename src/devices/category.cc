@@ -193,4 +193,11 @@ Category Classify(const Draft& draft) {
   return is_control ? Category::kOther : Category::kCompute;
 }
 
+bool HasBody(const Draft& draft) {
+  constexpr std::string_view kOps[] = {"while", "conditional", "cond", "call"};
+  if (!draft.opcode.empty()) return IsAny(draft.opcode, kOps);
+  const std::string_view op = draft.hlo_op.empty() ? draft.kernel : draft.hlo_op;
+  return IsAny(draft.hlo_category, kOps) || IsOp(op, kOps);
+}
+
 }  // namespace xplane_time

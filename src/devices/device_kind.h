@@ -331,6 +331,8 @@ std::vector<uint8_t> EntriesWorthReading(const Plane& plane, const KindRules& ru
 
 // The category from the opcode, from other data in the trace, or from names; never from line names.
 Category Classify(const Draft& draft);
+// Whether it is a while, conditional or call. The ops of its body are executions of their own.
+bool HasBody(const Draft& draft);
 
 // Whether a stat is an integer. Doubles are not converted.
 inline bool IsInteger(StatType type) {

@@ -311,16 +311,22 @@ std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
                           .captures = static_cast<uint64_t>(unit.captures),
                           .others = group.units.size() - (group.units.empty() ? 0 : 1)};
     };
-    for (const Unit& unit : group.unknown) rows.push_back(row(unit));
+    for (const Unit& unit : group.unknown) {
+      rows.push_back(row(unit));
+      rows.back().doubt = FleetDoubt::kEarlierSummary;
+    }
     const TypicalUnits typical = FindTypical(group, options.alpha);
     for (size_t place = 0; place < group.units.size(); ++place) {
       const Unit& unit = group.units[place];
       const auto test = TestOne(group, place, typical);
+      FleetOutlier& added = rows.emplace_back(row(unit));
       if (test.has_value()) {
         tests.push_back(*test);
-        tested.push_back(rows.size());
+        tested.push_back(rows.size() - 1);
+      } else {
+        added.doubt =
+            added.others < kLeastOthers ? FleetDoubt::kFewOthers : FleetDoubt::kFewTypical;
       }
-      rows.push_back(row(unit));
     }
   }
   std::vector<double> p_values;
@@ -337,6 +343,7 @@ std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
     row.p_value = adjusted[i];
     row.mde = std::exp(half + stats::StudentQuantile(0.2, test.df) * test.error) - 1;
     row.verdict = VerdictOf(row, test, options);
+    if (row.verdict == FleetVerdict::kCannotTell) row.doubt = FleetDoubt::kLargeVariation;
   }
   std::ranges::stable_sort(rows, [](const FleetOutlier& a, const FleetOutlier& b) {
     if (a.verdict != b.verdict) return a.verdict < b.verdict;

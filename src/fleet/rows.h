@@ -27,6 +27,14 @@ inline Int128 Sum(Int128 a, Int128 b) {
   Int128 sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? kMostPs : sum;
 }
+inline uint64_t Product(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<uint64_t>::max() : product;
+}
+inline Int128 Product(Int128 a, uint64_t b) {
+  Int128 product = 0;
+  return __builtin_mul_overflow(a, Int128{b}, &product) ? kMostPs : product;
+}
 template <typename Number, typename... Members>
 void AddEach(Number* to, const Number& from, Members... members) {
   ((to->*members = Sum(to->*members, from.*members)), ...);
@@ -63,7 +71,7 @@ inline auto KeyOf(const FleetCollective& row) {
 }
 
 inline auto KeyOf(const FleetMeetings& row) {
-  return std::tuple(row.host, row.device, row.function, row.kernel, row.base_ns);
+  return std::tuple(row.host, row.device, row.function, row.kernel, row.base_ns, row.content);
 }
 
 template <typename Visit>
@@ -132,10 +140,12 @@ inline void MergeInto(FleetCollective* to, const FleetCollective& from) {
   AddEach(to, from, &Row::count, &Row::exposed_ps, &Row::hidden_ps, &Row::in_flight_ps);
 }
 
-// The same capture twice: keeps one of them, independent of the order.
+// The same capture twice: counts it, and keeps one of the two, independent of the order.
 inline void MergeInto(FleetMeetings* to, const FleetMeetings& from) {
+  AddEach(to, from, &FleetMeetings::captures);
   if (std::tie(from.enters_ps, from.lengths_ps) > std::tie(to->enters_ps, to->lengths_ps)) {
-    *to = from;
+    to->enters_ps = from.enters_ps;
+    to->lengths_ps = from.lengths_ps;
   }
 }
 

@@ -199,6 +199,7 @@ class Summarizer {
   FleetSummary sums_;
   fleet::NameTable names_{&sums_.names};
   std::map<DeviceKey, NameId> models_;
+  std::vector<uint32_t> meeting_inputs_;  // the input of each row of sums_.meetings
   using FunctionKey = std::tuple<uint32_t, std::string, std::string>;  // input, device, function
   std::map<FunctionKey, size_t> functions_;                            // indices
   std::map<DeviceKey, size_t> devices_;                                // indices
@@ -244,6 +245,7 @@ void Summarizer::AddMeetings(DeviceAnalysis* device) {
       row.lengths_ps.push_back(each.end_ps - each.start_ps);
     }
   }
+  meeting_inputs_.resize(sums_.meetings.size(), place.input);
 }
 
 void Summarizer::AddReport(const Report& report) {
@@ -274,6 +276,9 @@ void Summarizer::AddReport(const Report& report) {
     row.captures = 1;
     row.executions = device.executions;
     row.busy_ps = AtLeastNothing(device.busy_ps);
+  }
+  for (size_t i = 0; i < sums_.meetings.size(); ++i) {
+    sums_.meetings[i].content = sums_.captures[meeting_inputs_[i]].content;
   }
   for (const DiagnosticRow& row : report.diagnostics) {
     const bool is_left_out = row.code == DiagnosticName(DiagnosticCode::kHostLeftOut);
@@ -322,11 +327,16 @@ void Summarizer::AddFunctions(const Report& report) {
 class OwnTimes {
  public:
   void Add(int64_t busy_ps, int64_t idle_ps, int64_t collective_ps) {
+    has_collectives_ |= collective_ps > 0;
+    if (collective_ps > 0 && busy_ps == 0) return only_idle_ps_.push_back(idle_ps);
     own_ps_.push_back(SaturatingAdd(busy_ps, idle_ps));
     busy_ps_.push_back(busy_ps);
-    has_collectives_ |= collective_ps > 0;
   }
   OwnCentres Take() {
+    if (own_ps_.empty()) {
+      own_ps_ = std::move(only_idle_ps_);
+      busy_ps_.resize(own_ps_.size());
+    }
     if (own_ps_.empty()) return {};
     return {.own_ps = {MedianOf(std::move(own_ps_))},
             .busy_ps = {MedianOf(std::move(busy_ps_))},
@@ -335,11 +345,16 @@ class OwnTimes {
 
  private:
   std::vector<int64_t> own_ps_, busy_ps_;
+  // The first run of a function that consists of collectives has no work before it in the capture.
+  // So it counts only if no run of the function has work before it.
+  std::vector<int64_t> only_idle_ps_;
   bool has_collectives_ = false;
 };
 
-// A host may come late to a collective because it starts a run late. So the idle time of the device
-// before a run belongs to the run.
+// A host may come late to a collective because it starts a run late, or because it takes longer for
+// another function before it. So the time of a run with collectives begins at the end of the
+// previous run with collectives. For other runs, and for the first one with collectives, only the
+// idle time of the device before the run is added.
 void Summarizer::AddOwnTimes(const DeviceAnalysis& device, uint64_t skip_runs) {
   using insight::RunState, insight::operator-;
   const auto* const watch = static_cast<const insight::WhereWatch*>(device.watcher.get());
@@ -353,20 +368,32 @@ void Summarizer::AddOwnTimes(const DeviceAnalysis& device, uint64_t skip_runs) {
                            [&](const RunSample* run) { return states[run->id].extent.start_ps; });
   const DeviceRef& place = device.row.device;
   std::map<std::string, OwnTimes> functions;
-  const insight::Extent* last = nullptr;  // the earlier run that ends last
+  const auto sum_busy_ps = [](const insight::PartTimes& times) {
+    return times[insight::kComputePart] + times[insight::kCopyExposed] + times[insight::kOtherPart];
+  };
+  // The earlier runs that end last: of all runs, and of those with collectives.
+  const insight::Extent *last = nullptr, *last_collective = nullptr;
   for (const RunSample* run : runs) {
     const RunState& state = states[run->id];
     const insight::Extent& extent = state.extent;
-    int64_t idle_ps = insight::IdlePs(state.times);
-    if (last != nullptr && last->last_end_ps <= extent.start_ps) {
+    const int64_t collective_ps = state.times[insight::kCollectiveInFlight];
+    int64_t busy_ps = sum_busy_ps(state.times), idle_ps = insight::IdlePs(state.times);
+    const bool follows_collective = collective_ps > 0 && last_collective != nullptr &&
+                                    last_collective->last_end_ps <= extent.start_ps;
+    if (follows_collective) {
+      const insight::PartTimes between = extent.at_start - last_collective->at_last_end;
+      busy_ps = SaturatingAdd(busy_ps, sum_busy_ps(between));
+      idle_ps = SaturatingAdd(idle_ps, insight::IdlePs(between));
+    } else if (last != nullptr && last->last_end_ps <= extent.start_ps) {
       idle_ps = SaturatingAdd(idle_ps, insight::IdlePs(extent.at_start - last->at_last_end));
     }
-    if (last == nullptr || last->last_end_ps < extent.last_end_ps) last = &extent;
+    const auto keep_last = [&extent](const insight::Extent** of) {
+      if (*of == nullptr || (*of)->last_end_ps < extent.last_end_ps) *of = &extent;
+    };
+    keep_last(&last);
+    if (collective_ps > 0) keep_last(&last_collective);
     if (run->suspect || run->ordinal < skip_runs) continue;
-    const insight::PartTimes& times = state.times;
-    functions[device.tables->programs[run->program].function].Add(
-        times[insight::kComputePart] + times[insight::kCopyExposed] + times[insight::kOtherPart],
-        idle_ps, times[insight::kCollectiveInFlight]);
+    functions[device.tables->programs[run->program].function].Add(busy_ps, idle_ps, collective_ps);
   }
   for (auto& [function, times] : functions) {
     const auto row = functions_.find({place.input, DeviceName(place), function});

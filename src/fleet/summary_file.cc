@@ -294,6 +294,8 @@ void Visit(Codec* codec, Row* row) {
   codec->Signed(5, &row->base_ns);
   codec->Ascending(6, &row->enters_ps);
   codec->Times(7, &row->lengths_ps);
+  codec->Count(8, &row->content);
+  codec->Count(9, &row->captures);
 }
 template <typename Codec, Is<FleetCapture> Row>
 void Visit(Codec* codec, Row* row) {
@@ -435,6 +437,7 @@ class Reader {
         if (!ReadRow(field, &row)) return false;
         if (row.enters_ps.size() != row.lengths_ps.size())
           return Refuse("the numbers of starts and ends differ");
+        if (row.captures == 0) return Refuse("times of no capture");
         return row.enters_ps.empty() || row.enters_ps.back() <= kAxisLimitPs ||
                Refuse("a time that is too large");
       }

@@ -13,9 +13,11 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "fleet/rows.h"
 #include "stats/order_statistics.h"
+#include "status.h"
 #include "xplane_time/normalize.h"
 
 namespace xplane_time {
@@ -31,6 +33,7 @@ struct Times {
 struct Matched {
   NameId kernel = 0, function = 0;
   std::vector<const FleetMeetings*> devices = {};
+  uint64_t captures = 1;  // number of captures with this content on each device
   size_t count() const { return devices[0]->enters_ps.size(); }
   Times Of(size_t device, size_t at) const {
     const FleetMeetings& row = *devices[device];
@@ -39,35 +42,136 @@ struct Matched {
   }
 };
 
-// The n-th captures of all hosts belong together.
-std::vector<Matched> Match(const FleetSummary& summary, std::vector<std::string>* unmatched) {
-  std::map<NameId, std::set<int64_t>> captures;  // by host
-  for (const FleetMeetings& row : summary.meetings) captures[row.host].insert(row.base_ns);
-  std::map<std::tuple<NameId, NameId, size_t>, Matched> all;
+// The captures of each host in order of their start.
+class CaptureOrder {
+ public:
+  explicit CaptureOrder(const FleetSummary& summary) : names_(summary.names) {
+    for (const FleetMeetings& row : summary.meetings) {
+      uint64_t& captures = hosts_[row.host][{row.base_ns, row.content}];
+      captures = std::max(captures, row.captures);
+      if (row.base_ns == 0 && row.content == 0) is_earlier_.insert({row.host, row.device});
+    }
+    for (const FleetDevice& row : summary.devices) {
+      if (row.captures > 1 && is_earlier_.contains({row.host, row.device})) lossy_.insert(row.host);
+    }
+  }
+
+  size_t FindOrdinal(const FleetMeetings& row) const {
+    const auto& captures = hosts_.at(row.host);
+    return static_cast<size_t>(
+        std::distance(captures.begin(), captures.find({row.base_ns, row.content})));
+  }
+
+  // The n-th captures of all hosts belong together, if the order of the captures is known. Returns
+  // why it is unknown, and a remedy; empty if it is known.
+  std::string FindDoubt(const std::set<NameId>& hosts) const {
+    for (const NameId host : hosts) {
+      if (!lossy_.contains(host)) continue;
+      return Cat("an earlier version wrote the summary of ", names_[host],
+                 " and kept the times of only one of its captures; summarize the traces "
+                 "again");
+    }
+    if (hosts.size() < 2) return "";  // the devices of a host share its captures
+    const bool any_several =
+        std::ranges::any_of(hosts, [&](NameId host) { return CountCaptures(hosts_.at(host)) > 1; });
+    if (!any_several) return "";
+    for (const NameId host : hosts) {
+      int64_t last_base_ns = 0;
+      for (const auto& [capture, count] : hosts_.at(host)) {
+        const int64_t base_ns = capture.first;
+        if (base_ns == 0) return DoubtText(host, "lacks a UNIX start time");
+        if (base_ns == last_base_ns) return DoubtText(host, "has the start time of another one");
+        last_base_ns = base_ns;
+      }
+    }
+    return "";
+  }
+
+ private:
+  using Captures = std::map<std::pair<int64_t, uint64_t>, uint64_t>;  // base_ns, content; count
+  static uint64_t CountCaptures(const Captures& captures) {
+    uint64_t sum = 0;
+    for (const auto& [capture, count] : captures) sum = fleet::Sum(sum, count);
+    return sum;
+  }
+  std::string DoubtText(NameId host, std::string_view why) const {
+    return Cat(
+        "a capture of ", names_[host], " ", why,
+        ", so it is unknown which captures of the hosts belong together; give one capture of "
+        "each host");
+  }
+
+  const std::vector<std::string>& names_;
+  std::map<NameId, Captures> hosts_;
+  // Rows without the identity of their capture; hosts that have fewer such rows than captures.
+  std::set<std::pair<NameId, NameId>> is_earlier_;
+  std::set<NameId> lossy_;
+};
+
+uint64_t CountAll(const FleetMeetings& row) {
+  return fleet::Product(row.enters_ps.size(), row.captures);
+}
+
+// The collectives of one name, from all captures.
+struct SameName {
+  std::map<size_t, Matched> by_ordinal = {};  // of the capture
+  std::set<NameId> hosts = {};
+  std::map<std::pair<NameId, NameId>, uint64_t> counts = {};  // by host and device
+};
+
+// Finds the collectives whose times can be compared, and counts the others: in `waits`, if only the
+// order of the captures is unknown, otherwise their names are added to `unmatched`.
+std::vector<Matched> Match(const FleetSummary& summary, FleetWaits* found) {
+  const CaptureOrder order(summary);
+  std::map<std::pair<NameId, NameId>, SameName> all;  // by function and kernel
   for (const FleetMeetings& row : summary.meetings) {
-    const std::set<int64_t>& of_host = captures[row.host];
-    const auto ordinal =
-        static_cast<size_t>(std::distance(of_host.begin(), of_host.find(row.base_ns)));
-    Matched& matched = all.try_emplace({row.function, row.kernel, ordinal}).first->second;
+    if (row.enters_ps.empty()) continue;
+    SameName& same = all[{row.function, row.kernel}];
+    same.hosts.insert(row.host);
+    uint64_t& count = same.counts[{row.host, row.device}];
+    count = fleet::Sum(count, CountAll(row));
+    Matched& matched = same.by_ordinal[order.FindOrdinal(row)];
     matched.kernel = row.kernel;
     matched.function = row.function;
-    if (!row.enters_ps.empty()) matched.devices.push_back(&row);
+    matched.captures =
+        matched.devices.empty() ? row.captures : std::min(matched.captures, row.captures);
+    matched.devices.push_back(&row);
   }
   std::vector<Matched> equal;
   for (auto& entry : all) {
-    Matched& matched = entry.second;  // clang 14 cannot capture a structured binding
-    if (matched.devices.size() < 2) continue;
-    const auto is_as_the_first = [&](const FleetMeetings* each) {
-      return each->enters_ps.size() == matched.count();
-    };
-    if (std::ranges::all_of(matched.devices, is_as_the_first)) {
-      equal.push_back(std::move(matched));
-    } else {
-      unmatched->push_back(summary.names[matched.kernel]);
+    SameName& same = entry.second;  // clang 14 cannot capture a structured binding
+    const auto [function, kernel] = entry.first;
+    if (std::string doubt = order.FindDoubt(same.hosts); !doubt.empty()) {
+      const uint64_t count = same.counts.begin()->second;
+      const auto is_equal = [&](const auto& device) { return device.second == count; };
+      if (std::ranges::all_of(same.counts, is_equal)) {
+        FleetWait& wait = found->waits.emplace_back();
+        wait.kernel = summary.names[kernel];
+        wait.function = summary.names[function];
+        wait.devices = same.counts.size();
+        wait.count = count;
+        wait.reason = std::move(doubt);
+      } else {
+        found->unmatched.push_back(summary.names[kernel]);
+      }
+      continue;
+    }
+    for (auto& [ordinal, matched] : same.by_ordinal) {
+      if (matched.devices.size() < 2) continue;
+      const size_t count = matched.count();
+      const auto is_equal = [&](const FleetMeetings* each) {
+        return each->enters_ps.size() == count;
+      };
+      if (std::ranges::all_of(matched.devices, is_equal)) {
+        equal.push_back(std::move(matched));
+      } else {
+        found->unmatched.push_back(summary.names[kernel]);
+      }
     }
   }
-  std::ranges::sort(*unmatched);
-  unmatched->erase(std::unique(unmatched->begin(), unmatched->end()), unmatched->end());
+  std::ranges::sort(found->unmatched);
+  const auto repeated = std::ranges::unique(found->unmatched);
+  found->unmatched.erase(repeated.begin(), repeated.end());
   return equal;
 }
 
@@ -219,11 +323,13 @@ void AddWaits(const Matched& matched, const Clocks& clocks, std::map<WaitKey, Fl
     const WaitKey key(matched.function, matched.kernel, is_told ? late.host : 0,
                       is_told ? late.device : 0);
     FleetWait& wait = (*waits)[key];
-    ++wait.count;
+    wait.count = fleet::Sum(wait.count, matched.captures);
     wait.devices = std::max<uint64_t>(wait.devices, places.size());
-    wait.waited_ps = fleet::Sum(wait.waited_ps, waited_ps);
-    wait.transfer_ps =
-        fleet::Sum(wait.transfer_ps, std::max<Int128>(first.leave_ps - last.enter_ps, 0));
+    const auto add = [&](std::optional<Int128>* sum, Int128 ps) {
+      *sum = fleet::Sum(sum->value_or(0), fleet::Product(ps, matched.captures));
+    };
+    add(&wait.waited_ps, waited_ps);
+    add(&wait.transfer_ps, std::max<Int128>(first.leave_ps - last.enter_ps, 0));
   }
 }
 
@@ -231,7 +337,7 @@ void AddWaits(const Matched& matched, const Clocks& clocks, std::map<WaitKey, Fl
 
 FleetWaits FindFleetWaits(const FleetSummary& summary) {
   FleetWaits found;
-  const std::vector<Matched> all = Match(summary, &found.unmatched);
+  const std::vector<Matched> all = Match(summary, &found);
   if (all.empty()) return found;
   const Clocks clocks(summary, all);
   found.clocks = clocks.Rows();

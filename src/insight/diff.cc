@@ -290,11 +290,12 @@ void NoteHlo(const Captures& base, const Captures& head, DiffReport* report) {
                               ": kernels are matched by name and scope, which is less precise"));
 }
 
-void NotePer(const Captures& base, const Captures& head, DiffReport* report) {
+void NotePer(const Captures& base, const Captures& head, const DiffOptions& options,
+             DiffReport* report) {
   if (report->per == DiffPer::kCapture) {
-    report->notes.emplace_back(
-        "no steps or runs on both sides: whole captures are compared, and their amounts of work "
-        "may differ");
+    report->notes.push_back(
+        Cat(options.per.has_value() ? "" : "not all captures have steps, and not all have runs: ",
+            "whole captures are compared, and their amounts of work may differ"));
   }
   if (report->per == DiffPer::kRun) {
     report->notes.emplace_back(
@@ -342,7 +343,7 @@ absl::StatusOr<DiffReport> DiffOf(Captures base, Captures head, const DiffOption
   }
   NoteSame(base, head, &report);
   NoteUnlike(base, head, &report.notes);
-  NotePer(base, head, &report);
+  NotePer(base, head, options, &report);
   NoteHlo(base, head, &report);
   Side of_base = SideOf(base, report.per), of_head = SideOf(head, report.per);
   NumberBlocks(&of_base, &of_head);

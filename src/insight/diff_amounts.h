@@ -77,9 +77,10 @@ struct Draft {
   // row belongs to no function.
   Blocks blocks = {};
   bool of_kernels = false;  // not waiting, nor the total
-  // Variance of the mean of each capture, as far as its executions show it; 0: unknown.
+  // Variance of the mean of each capture, as far as its executions or units show it; 0: unknown.
   std::array<std::vector<stats::Centre>, kSides> within;
-  std::array<double, kSides> counts = {};  // executions a unit
+  // Measured intervals in a unit: the executions of kernels; otherwise one in each function.
+  std::array<double, kSides> counts = {};
 };
 
 // Half of both sides' means together.

@@ -21,12 +21,21 @@ constexpr auto kStep = static_cast<size_t>(DiffPer::kStep);
 constexpr auto kRun = static_cast<size_t>(DiffPer::kRun);
 constexpr auto kCapture = static_cast<size_t>(DiffPer::kCapture);
 
-UnitTimes TimesOf(uint64_t units, int64_t span_ps, const PartTimes& times, int64_t foreign_ps) {
-  UnitTimes of = {.units = units, .span_ps = span_ps, .foreign_ps = foreign_ps};
+// The times of one unit.
+UnitTimes TimesOf(int64_t span_ps, const PartTimes& times, int64_t foreign_ps) {
+  UnitTimes of = {.units = 1, .span_ps = span_ps, .foreign_ps = foreign_ps};
   of.busy_ps = std::accumulate(times.begin(), times.begin() + kRankCount, int64_t{0});
   of.idle_host_ps = times[kIdleHost];
   of.idle_launch_ps = times[kIdleLaunch];
   of.idle_unknown_ps = times[kIdleUnknown];
+  const auto square = [](int64_t ps) { return static_cast<double>(ps) * static_cast<double>(ps); };
+  of.squares = {.span = square(span_ps),
+                .busy = square(of.busy_ps),
+                .foreign = square(foreign_ps),
+                .idle_host = square(of.idle_host_ps),
+                .idle_launch = square(of.idle_launch_ps),
+                .idle_unknown = square(of.idle_unknown_ps),
+                .idle = square(of.idle_ps())};
   return of;
 }
 
@@ -50,7 +59,7 @@ class CaptureBuilder {
     NumberPrograms();
     AddRuns();
     AddSteps();
-    capture_->times[kCapture].Add(TimesOf(1, sweep.span_ps(), sweep.times(), 0));
+    capture_->times[kCapture].Add(TimesOf(sweep.span_ps(), sweep.times(), 0));
     AddOwnTimes();
   }
 
@@ -125,8 +134,7 @@ class CaptureBuilder {
       if (sample.suspect) continue;
       counts_[sample.id] = true;
       const RunState& run = runs[sample.id];
-      of.runs.Add(
-          TimesOf(1, run.extent.last_end_ps - run.extent.start_ps, run.times, run.foreign_ps));
+      of.runs.Add(TimesOf(run.extent.last_end_ps - run.extent.start_ps, run.times, run.foreign_ps));
     }
   }
 
@@ -137,9 +145,11 @@ class CaptureBuilder {
     steps_ = order.size() >= skip_ + 2 ? order.size() : 0;
     if (steps_ == 0) return;
     ++devices_with_steps_;
-    const Extent &first = sweep.steps()[order[skip_]], &last = sweep.steps()[order.back()];
-    capture_->times[kStep].Add(TimesOf(steps_ - 1 - skip_, last.start_ps - first.start_ps,
-                                       last.at_start - first.at_start, 0));
+    for (size_t at = skip_; at + 1 < steps_; ++at) {
+      const Extent &step = sweep.steps()[order[at]], &next = sweep.steps()[order[at + 1]];
+      capture_->times[kStep].Add(
+          TimesOf(next.start_ps - step.start_ps, next.at_start - step.at_start, 0));
+    }
   }
 
   void AddOwnTimes() {
@@ -216,6 +226,11 @@ void UnitTimes::Add(const UnitTimes& more) {
        {&UnitTimes::span_ps, &UnitTimes::busy_ps, &UnitTimes::foreign_ps, &UnitTimes::idle_host_ps,
         &UnitTimes::idle_launch_ps, &UnitTimes::idle_unknown_ps}) {
     this->*part = SaturatingAdd(this->*part, more.*part);
+  }
+  for (double Squares::*part :
+       {&Squares::span, &Squares::busy, &Squares::foreign, &Squares::idle_host,
+        &Squares::idle_launch, &Squares::idle_unknown, &Squares::idle}) {
+    squares.*part += more.squares.*part;
   }
 }
 

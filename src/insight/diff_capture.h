@@ -20,6 +20,13 @@ struct UnitTimes {
   uint64_t units = 0;
   int64_t span_ps = 0, busy_ps = 0, foreign_ps = 0;
   int64_t idle_host_ps = 0, idle_launch_ps = 0, idle_unknown_ps = 0;
+  // Sums of the squares of these times over the units; `idle`: of all three kinds together.
+  struct Squares {
+    double span = 0, busy = 0, foreign = 0;
+    double idle_host = 0, idle_launch = 0, idle_unknown = 0, idle = 0;
+  };
+  Squares squares = {};
+  int64_t idle_ps() const { return idle_host_ps + idle_launch_ps + idle_unknown_ps; }
   void Add(const UnitTimes& more);
 };
 

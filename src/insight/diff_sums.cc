@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -36,7 +37,11 @@ class Summing {
         total.amounts[side].Add(draft.amounts[side]);
       }
     }
-    for (size_t side = 0; side < kSides; ++side) PartOf(side, &total);
+    for (size_t side = 0; side < kSides; ++side) {
+      PartOf(side, &total);
+      total.within[side] = FindWithin(side, &UnitTimes::span_ps, &UnitTimes::Squares::span);
+      total.counts[side] = static_cast<double>(units_[side].scopes());
+    }
     FinishDelta(&total);
     drafts_.push_back(std::move(total));
     JudgeDrafts(units_, *report_, std::max(sides_[0]->clock_step_ps, sides_[1]->clock_step_ps),
@@ -85,7 +90,7 @@ class Summing {
   void AddSide(size_t side, const std::vector<uint32_t>& ops, Draft* draft) {
     const Units& units = units_[side];
     Amount hidden, counts;
-    std::vector<double> variances(units.captures(), 0), dfs(units.captures(), 0);
+    draft->within[side].assign(units.captures(), Centre{.value = 0, .variance = 0, .df = 0});
     const SideOp* longest = nullptr;
     int64_t most_ps = -1;
     for (const uint32_t at : ops) {
@@ -101,16 +106,15 @@ class Summing {
         hidden_ps.push_back(times.hidden_ps);
         count.push_back(static_cast<int64_t>(times.count));
         sum_ps = SaturatingAdd(sum_ps, times.own_ps);
-        AddWithin(times, units.Of(scope)[c].units, &variances[c], &dfs[c]);
+        const auto own = static_cast<double>(times.own_ps);
+        AddVariance({own, times.squares, times.count}, units.Of(scope)[c].units,
+                    &draft->within[side][c]);
       }
       draft->amounts[side].Add(scope, own_ps);
       hidden.Add(scope, hidden_ps);
       counts.Add(scope, count);
       if (sum_ps > most_ps) longest = &op;
       most_ps = std::max(most_ps, sum_ps);
-    }
-    for (size_t c = 0; c < units.captures(); ++c) {
-      draft->within[side].push_back({.value = 0, .variance = variances[c], .df = dfs[c]});
     }
     DiffPart& part = *PartOf(side, draft);
     Describe(*longest, ops, side, &part);
@@ -120,14 +124,18 @@ class Summing {
     if (transfers) part.hidden_ps = units.Mean(hidden);
   }
 
-  // The variance of the mean of a unit, as if executions were independent of each other.
-  static void AddWithin(const OwnTimes& times, uint64_t units, double* variance, double* df) {
-    if (times.count < 2 || units == 0) return;
-    const auto n = static_cast<double>(times.count), own = static_cast<double>(times.own_ps);
-    const double of_one = std::max(0.0, (times.squares - own * own / n) / (n - 1));
-    const auto of_units = static_cast<double>(units);
-    *variance += of_one * n / (of_units * of_units);
-    *df += n - 1;
+  // Times that are independent of each other: executions, or units.
+  struct Sample {
+    double sum, squares;
+    uint64_t count;
+  };
+  // Adds the variance of the sum of a sample, divided by a number of units.
+  static void AddVariance(const Sample& sample, uint64_t units, Centre* within) {
+    if (sample.count < 2 || units == 0) return;
+    const auto n = static_cast<double>(sample.count), of_units = static_cast<double>(units);
+    const double of_one = std::max(0.0, (sample.squares - sample.sum * sample.sum / n) / (n - 1));
+    within->variance += of_one * n / (of_units * of_units);
+    within->df += n - 1;
   }
 
   void Describe(const SideOp& longest, const std::vector<uint32_t>& ops, size_t side,
@@ -153,25 +161,43 @@ class Summing {
 
   void AddWaiting() {
     const bool launches = sides_[0]->any_launch && sides_[1]->any_launch;
-    const auto part = [](int64_t UnitTimes::*of) {
-      return [of](const UnitTimes& times, int64_t) { return times.*of; };
+    using Squares = UnitTimes::Squares;
+    const auto add = [this](DiffMatch match, auto time_ps, double Squares::*squares) {
+      AddWait(
+          match, [=](const UnitTimes& times, int64_t) { return std::invoke(time_ps, times); },
+          [=, this](size_t side) { return FindWithin(side, time_ps, squares); });
     };
-    AddWait(DiffMatch::kOverlap,
-            [](const UnitTimes& times, int64_t own_ps) { return times.busy_ps - own_ps; });
-    AddWait(DiffMatch::kForeign, part(&UnitTimes::foreign_ps));
+    AddWait(
+        DiffMatch::kOverlap,
+        [](const UnitTimes& times, int64_t own_ps) { return times.busy_ps - own_ps; },
+        [this](size_t side) { return FindWithin(side, &UnitTimes::busy_ps, &Squares::busy); });
+    add(DiffMatch::kForeign, &UnitTimes::foreign_ps, &Squares::foreign);
     if (launches) {
-      AddWait(DiffMatch::kIdleHost, part(&UnitTimes::idle_host_ps));
-      AddWait(DiffMatch::kIdleLaunch, part(&UnitTimes::idle_launch_ps));
-      AddWait(DiffMatch::kIdleUnknown, part(&UnitTimes::idle_unknown_ps));
+      add(DiffMatch::kIdleHost, &UnitTimes::idle_host_ps, &Squares::idle_host);
+      add(DiffMatch::kIdleLaunch, &UnitTimes::idle_launch_ps, &Squares::idle_launch);
+      add(DiffMatch::kIdleUnknown, &UnitTimes::idle_unknown_ps, &Squares::idle_unknown);
     } else {
-      AddWait(DiffMatch::kIdle, [](const UnitTimes& times, int64_t) {
-        return times.idle_host_ps + times.idle_launch_ps + times.idle_unknown_ps;
-      });
+      add(DiffMatch::kIdle, &UnitTimes::idle_ps, &Squares::idle);
     }
   }
 
+  // The variance of each capture's mean of a time, from the times of its units.
+  std::vector<Centre> FindWithin(size_t side, auto time_ps, double UnitTimes::Squares::*squares) {
+    const Units& units = units_[side];
+    std::vector<Centre> within(units.captures(), Centre{.value = 0, .variance = 0, .df = 0});
+    for (uint32_t scope = 0; scope < units.scopes(); ++scope) {
+      for (size_t c = 0; c < units.captures(); ++c) {
+        const UnitTimes& times = units.Of(scope)[c];
+        const auto sum = static_cast<double>(std::invoke(time_ps, times));
+        AddVariance({sum, times.squares.*squares, times.units}, times.units, &within[c]);
+      }
+    }
+    return within;
+  }
+
   // `time_of(units, own_ps)`: of a program in a capture, whose kernels together ran `own_ps`.
-  void AddWait(DiffMatch match, auto time_of) {
+  // `find_within(side)`: the variances within the captures.
+  void AddWait(DiffMatch match, auto time_of, auto find_within) {
     Draft draft;
     draft.row.match = match;
     draft.blocks = AllBlocks();
@@ -184,6 +210,8 @@ class Summing {
         }
         draft.amounts[side].Add(scope, times_ps);
       }
+      draft.within[side] = find_within(side);
+      draft.counts[side] = static_cast<double>(units.scopes());
       PartOf(side, &draft);
     }
     FinishDelta(&draft);

@@ -58,6 +58,10 @@ class Judge {
       row->hi_ps = difference.estimate + half_ps;
       row->p_value = adjusted[i];
       row->verdict = VerdictOf(*row);
+      if (row->verdict == DiffVerdict::kUnproven && *row->p_value <= decision_.alpha) {
+        row->reason = Cat("the change is not proved to exceed --min-effect, ",
+                          100 * decision_.min_effect, " % of base");
+      }
     }
   }
 

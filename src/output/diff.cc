@@ -86,6 +86,8 @@ std::string SignedTime(double ps, Unit unit) {
   return absl::StrCat(ps > 0 ? "+" : "-", FormatTime(std::abs(ps), unit));
 }
 
+std::string IntervalEnd(double ps, Unit unit) { return ps == 0 ? "0" : SignedTime(ps, unit); }
+
 bool NothingChanged(const DiffReport& report) {
   return std::ranges::all_of(report.rows, [](const DiffRow& row) {
     return row.delta_ps == 0 && (IsWaiting(row.match) || row.match == DiffMatch::kExact);
@@ -126,8 +128,14 @@ std::string Headline(const DiffReport& report, Unit unit) {
     case DiffVerdict::kLess:
       return text + ", proved";
     case DiffVerdict::kUnproven:
-      return absl::StrCat(text, "; total not proved (", SignedTime(*total.lo_ps, unit), " to ",
-                          SignedTime(*total.hi_ps, unit), ")", ProvedRows(report));
+      return absl::StrCat(
+          text, "; total not proved",
+          total.reason.empty()
+              ? ""
+              : absl::StrCat(" to change by more than --min-effect, ",
+                             FormatPercent(report.decision.min_effect), " % of base"),
+          " (", IntervalEnd(*total.lo_ps, unit), " to ", IntervalEnd(*total.hi_ps, unit), ")",
+          ProvedRows(report));
     case DiffVerdict::kNoVerdict:
     case DiffVerdict::kSmall:
       break;
@@ -226,7 +234,7 @@ DiffLine ShownOf(const DiffRow& row, const OutputOptions& options) {
                     .lo_ps = row.lo_ps,
                     .hi_ps = row.hi_ps,
                     .verdict = VerdictText(row),
-                    .reason = row.reason};
+                    .reason = row.verdict == DiffVerdict::kNoVerdict ? row.reason : ""};
   const std::optional<DiffPart>& part = row.head.has_value() ? row.head : row.base;
   if (IsWaiting(row.match) || !part.has_value()) return shown;
   shown.function = part->function;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,9 @@ constexpr size_t kHostWidth = 12, kFleetNameWidth = 26;
 std::optional<int64_t> Whole(Int128 ps) {
   const bool fits = ps <= std::numeric_limits<int64_t>::max();
   return fits ? std::optional(static_cast<int64_t>(ps)) : std::nullopt;
+}
+std::optional<int64_t> Whole(std::optional<Int128> ps) {
+  return ps.has_value() ? Whole(*ps) : std::nullopt;
 }
 std::optional<double> ComputeShare(Int128 part_ps, Int128 span_ps) {
   if (span_ps <= 0) return std::nullopt;
@@ -124,6 +128,21 @@ void VisitRow(const FleetCapture& row, FieldSink* sink) {
 void VisitRow(const FleetFailure& row, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, row.path, row.message);
 }
+std::string DoubtText(FleetDoubt doubt) {
+  switch (doubt) {
+    case FleetDoubt::kFewOthers:
+      return "fewer than 3 other devices of the model run the function";
+    case FleetDoubt::kFewTypical:
+      return "fewer than 3 other devices of the model remain without the outliers";
+    case FleetDoubt::kLargeVariation:
+      return absl::StrCat("the devices differ so much that a slowdown of ",
+                          FormatPercent(kMostFleetMde), " % would not be detected");
+    case FleetDoubt::kEarlierSummary:
+      return "the function has collectives, and the summary lacks the time outside of them; "
+             "summarize the traces again";
+  }
+  return "";
+}
 void VisitRow(const FleetOutlier& row, FieldSink* sink) {
   sink->Field("host", KnownText(row.host));
   sink->Field("device", KnownText(row.device));
@@ -134,6 +153,7 @@ void VisitRow(const FleetOutlier& row, FieldSink* sink) {
   sink->Interval("ratio_ci", row.lo, row.hi);
   XPLANE_TIME_FIELDS(sink, row.p_value, row.mde);
   sink->Field("verdict", FleetVerdictName(row.verdict));
+  sink->Field("reason", KnownText(row.doubt.has_value() ? DoubtText(*row.doubt) : ""));
 }
 void VisitRow(const FleetClock& row, FieldSink* sink) {
   sink->Field("host", KnownText(row.host));
@@ -147,6 +167,7 @@ void VisitRow(const FleetWait& row, FieldSink* sink) {
   XPLANE_TIME_FIELDS(sink, row.devices, row.count);
   sink->Field("waited_ps", Whole(row.waited_ps));
   sink->Field("transfer_ps", Whole(row.transfer_ps));
+  sink->Field("reason", KnownText(row.reason));
 }
 // The meaning of a diagnostic code. A code of a later version stands for itself.
 std::string_view MeaningOf(std::string_view name) {
@@ -193,13 +214,10 @@ Section OutlierSection(const FleetReport& report, const OutputOptions& options) 
   Section section = {.title = "slower or faster than the others of the same model"};
   std::vector<FleetOutlier> proved;
   double largest_mde = 0;
-  size_t few = 0, unlike = 0, unknown = 0;
+  std::map<FleetDoubt, size_t> doubts;
   bool any_without = false;  // rows without the time in collectives
   for (const FleetOutlier& row : report.outliers) {
-    if (row.verdict == FleetVerdict::kCannotTell) {
-      const bool is_unknown = row.measure == FleetMeasure::kUnknown;
-      ++(is_unknown ? unknown : row.ratio.has_value() ? unlike : few);
-    }
+    if (row.doubt.has_value()) ++doubts[*row.doubt];
     any_without |= row.measure == FleetMeasure::kWithoutCollectives && row.ratio.has_value();
     if (row.verdict == FleetVerdict::kTypical) largest_mde = std::max(largest_mde, *row.mde);
     if (row.verdict <= FleetVerdict::kFast) proved.push_back(row);
@@ -210,21 +228,9 @@ Section OutlierSection(const FleetReport& report, const OutputOptions& options) 
         " % in a row would be detected with 80 % probability; false alarms in at most ",
         FormatPercent(report.options.alpha), " % of fleets"));
   }
-  if (few > 0) {
+  for (const auto& [doubt, count] : doubts) {
     section.notes.push_back(
-        absl::StrCat("undecided in ", Counted(few, "row"),
-                     ": fewer than 3 other devices of the model run the function"));
-  }
-  if (unlike > 0) {
-    section.notes.push_back(absl::StrCat("undecided in ", Counted(unlike, "row"),
-                                         ": they differ so much that a slowdown of ",
-                                         FormatPercent(kMostFleetMde), " % would not be detected"));
-  }
-  if (unknown > 0) {
-    section.notes.push_back(
-        absl::StrCat("undecided in ", Counted(unknown, "row"),
-                     ": they contain collectives, and their summaries lack the time outside of "
-                     "collectives; summarize the traces again"));
+        absl::StrCat("undecided in ", Counted(count, "row"), ": ", DoubtText(doubt)));
   }
   if (any_without) {
     section.notes.emplace_back(
@@ -345,21 +351,39 @@ Section KernelSection(const FleetSummary& all, const OutputOptions& options) {
   return section;
 }
 
-// "clocks known to 12.3 us"; what does not fit.
+// Appends how well the clocks of the hosts are known, and why collectives were not compared.
 void NoteClocks(const FleetWaits& waits, Unit unit, std::vector<std::string>* notes) {
   int64_t widest_ps = 0;
-  std::vector<std::string> steps;
+  std::vector<std::string> steps, unknown;
   for (const FleetClock& clock : waits.clocks) {
-    if (clock.steps) steps.push_back(Printable(clock.host));
-    if (clock.offset_ps.has_value()) widest_ps = std::max(widest_ps, *clock.hi_ps - *clock.lo_ps);
+    if (clock.steps) {
+      steps.push_back(Printable(clock.host));
+    } else if (clock.offset_ps.has_value()) {
+      widest_ps = std::max(widest_ps, *clock.hi_ps - *clock.lo_ps);
+    } else {
+      unknown.push_back(Printable(clock.host));
+    }
   }
   if (!steps.empty()) {
     notes->push_back(absl::StrCat("no clock offset fits ", absl::StrJoin(steps, ", "),
                                   ": a clock stepped, or the collectives differ"));
-  } else if (waits.clocks.size() > 1) {
+  } else if (waits.clocks.size() > unknown.size() + 1) {
     notes->push_back(absl::StrCat("the clocks of the hosts are aligned to within ",
                                   FormatTime(static_cast<double>(widest_ps), unit),
                                   ", from the times of the collectives"));
+  }
+  if (steps.empty() && !unknown.empty()) {
+    notes->push_back(absl::StrCat("the clock offset of ", absl::StrJoin(unknown, ", "),
+                                  " is unknown: the collectives do not bound it, or only some of "
+                                  "the captures have UNIX start times"));
+  }
+  std::map<std::string, uint64_t> reasons;  // and the number of collectives
+  for (const FleetWait& wait : waits.waits) {
+    if (!wait.reason.empty()) reasons[wait.reason] += wait.count;
+  }
+  for (const auto& [reason, count] : reasons) {
+    notes->push_back(
+        absl::StrCat("no times of ", Counted(count, "collective"), ": ", Printable(reason)));
   }
   if (!waits.unmatched.empty()) {
     notes->push_back(absl::StrCat("not matched, because the counts differ between devices: ",
@@ -412,8 +436,9 @@ View FleetView(const FleetReport& report, const OutputOptions& options) {
     view.sections.push_back(FailureSection(report.summary, options));
   }
   view.sections.push_back(OutlierSection(report, options));
-  if (!report.waits.waits.empty() || !report.waits.clocks.empty()) {
-    view.sections.push_back(WaitSection(report.waits, options));
+  const FleetWaits& waits = report.waits;
+  if (!waits.waits.empty() || !waits.clocks.empty() || !waits.unmatched.empty()) {
+    view.sections.push_back(WaitSection(waits, options));
   }
   view.sections.push_back(DeviceSection(report.summary, options));
   view.sections.push_back(FunctionSection(report.all, options));

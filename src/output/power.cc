@@ -1,4 +1,5 @@
 // Power for people: energies of windows, other readings, and the available sensors.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -9,12 +10,13 @@
 #include "absl/strings/str_join.h"
 #include "output/results.h"
 #include "output/view.h"
+#include "power/sources.h"
 #include "result/rows.h"
 
 namespace xplane_time::output {
 namespace {
 
-constexpr size_t kWindows = 20, kWindowNameWidth = 8, kDomainWidth = 18, kQuantitiesWidth = 20;
+constexpr size_t kWindows = 20, kWindowNameWidth = 8, kDomainWidth = 18, kQuantitiesWidth = 32;
 constexpr double kWhPerKwh = 1e3;
 
 std::string NumberText(const std::optional<double>& value) {
@@ -299,35 +301,6 @@ Section GaugeSection(const PowerSummary& summary) {
   return section;
 }
 
-Section ReaderSection(const PowerSummary& summary) {
-  using Row = ReaderQuality;
-  const auto in = [](double ns_per_unit, auto of) {
-    return [=](const Row& row) -> std::optional<double> {
-      const auto ns = AsDouble(std::optional(row.*of));
-      return ns ? std::optional(*ns / ns_per_unit) : std::nullopt;
-    };
-  };
-  RowGrid grid(summary.readers);
-  grid.Name("source", 0, &Row::source);
-  grid.Number("reads/s", &Row::effective_hz, [](double hz) { return FormatFixed(hz, 2); });
-  grid.Number("missed", &Row::missed);
-  grid.Number("longest gap ms", in(1e6, &Row::longest_gap_ns), NumberText);
-  grid.Number("read p50 us", in(1e3, &Row::latency_p50_ns), NumberText);
-  grid.Number("p99 us", in(1e3, &Row::latency_p99_ns), NumberText);
-  return {.title = "readers", .grid = std::move(grid).Take()};
-}
-
-// The sections that are not empty.
-std::vector<Section> Sections(const PowerSummary& summary, size_t most, const CarbonModel& carbon) {
-  std::vector<Section> sections = {EnergySection(summary, most)};
-  for (Section& section :
-       std::array{RepeatSection(summary, most), CarbonSection(summary, carbon, most),
-                  GaugeSection(summary), ReaderSection(summary)}) {
-    if (section.grid.rows() > 0 || !section.notes.empty()) sections.push_back(std::move(section));
-  }
-  return sections;
-}
-
 struct SensorRow {
   std::string source, device, domain;
   std::vector<std::string> quantities;
@@ -346,6 +319,48 @@ std::vector<SensorRow> SensorRows(const PowerInventory& inventory) {
     rows[at->second].quantities.push_back(std::move(name));
   }
   return rows;
+}
+
+// The sources that were read, their quantities, and how regularly they were read. A power that the
+// user stated was not read.
+Section ReaderSection(const PowerSummary& summary) {
+  using Row = ReaderQuality;
+  std::vector<Row> readers = summary.readers;
+  std::erase_if(readers, [](const Row& row) { return power::FactsOf(row.source).modelled; });
+  std::map<std::string, std::vector<std::string>> quantities;  // by source, each once
+  for (const SensorRow& sensor : SensorRows(summary.inventory)) {
+    std::vector<std::string>& of_source = quantities[sensor.source];
+    for (const std::string& each : sensor.quantities) {
+      if (std::ranges::find(of_source, each) == of_source.end()) of_source.push_back(each);
+    }
+  }
+  const auto in = [](double ns_per_unit, auto of) {
+    return [=](const Row& row) -> std::optional<double> {
+      const auto ns = AsDouble(std::optional(row.*of));
+      return ns ? std::optional(*ns / ns_per_unit) : std::nullopt;
+    };
+  };
+  RowGrid grid(readers);
+  grid.Name("source", 0, &Row::source);
+  grid.Name("reads", kQuantitiesWidth,
+            [&](const Row& row) { return absl::StrJoin(quantities[row.source], ", "); });
+  grid.Number("reads/s", &Row::effective_hz, [](double hz) { return FormatFixed(hz, 2); });
+  grid.Number("missed", &Row::missed);
+  grid.Number("longest gap ms", in(1e6, &Row::longest_gap_ns), NumberText);
+  grid.Number("read p50 us", in(1e3, &Row::latency_p50_ns), NumberText).Drop(1);
+  grid.Number("p99 us", in(1e3, &Row::latency_p99_ns), NumberText).Drop(2);
+  return {.title = "sensors that were read", .grid = std::move(grid).Take()};
+}
+
+// The sections that are not empty.
+std::vector<Section> Sections(const PowerSummary& summary, size_t most, const CarbonModel& carbon) {
+  std::vector<Section> sections = {EnergySection(summary, most)};
+  for (Section& section :
+       std::array{RepeatSection(summary, most), CarbonSection(summary, carbon, most),
+                  GaugeSection(summary), ReaderSection(summary)}) {
+    if (section.grid.rows() > 0 || !section.notes.empty()) sections.push_back(std::move(section));
+  }
+  return sections;
 }
 
 Section SensorSection(const PowerInventory& inventory) {

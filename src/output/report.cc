@@ -105,19 +105,35 @@ void AddParts(std::span<const DeviceRow> rows, RowGrid<std::span<const DeviceRow
   }
 }
 
-// `utilization(row)`: empty without a window.
+bool AnyParts(std::span<const DeviceRow> rows) {
+  return std::ranges::any_of(rows, [](const DeviceRow& row) { return row.parts.has_value(); });
+}
+
+// All shares of a row have one denominator: the device's own span, if the parts of time are known.
+// `utilization(row)`: busy time relative to the window of all devices; empty without a window.
 Grid DeviceGrid(std::span<const DeviceRow> active, const DeviceNames& names, auto utilization,
                 const OutputOptions& options) {
+  const bool any_parts = AnyParts(active);
+  const auto busy_share = [&](const DeviceRow& row) -> std::optional<double> {
+    if (!any_parts) return utilization(row);
+    if (!row.parts.has_value() || row.parts->span_ps <= 0) return std::nullopt;
+    return static_cast<double>(row.busy_ps) / static_cast<double>(row.parts->span_ps);
+  };
   RowGrid grid(active);
   grid.Name("device", 12, [&](const DeviceRow& row) { return names.Name(row.device); });
   grid.Text("kind", [](const DeviceRow& row) { return DeviceKindName(row.kind); });
   grid.Number("executions", &DeviceRow::executions);
-  grid.Times("busy", options.unit, &DeviceRow::busy_ps);
-  grid.Number("busy %", utilization, FormatPercent);
+  const auto span_ps = [](const DeviceRow& row) -> std::optional<int64_t> {
+    return row.parts.has_value() ? std::optional(row.parts->span_ps) : std::nullopt;
+  };
+  const Unit unit = CommonUnit(grid.Values(&DeviceRow::busy_ps, span_ps), options.unit);
+  grid.Times("busy", unit, &DeviceRow::busy_ps);
+  grid.Times("span", unit, span_ps).HideIf(!any_parts);
+  grid.Number("busy %", utilization, FormatPercent).HideIf(any_parts);
   AddParts(active, &grid);
   if (options.format == Format::kTable) {
     const auto bar = [&](const DeviceRow& row) {
-      return DrawShareBar(utilization(row), options.unicode);
+      return DrawShareBar(busy_share(row), options.unicode);
     };
     grid.Text("", bar).Drop(3);
   }
@@ -141,16 +157,15 @@ Section DeviceSection(const Report& report, const OutputOptions& options, size_t
   Section section = {.title = "devices"};
   const auto shown = TopRows(active, most, "devices", "--format json", &section.notes);
   section.grid = DeviceGrid(shown, names, utilization, options);
-  if (lengths_ps.size() == 1) {
+  const bool any_parts = AnyParts(shown);
+  if (any_parts) {
+    section.title = "devices, shares of the span (first start to last end)";
+  } else if (lengths_ps.size() == 1) {
     section.title.append(" over " + FormatTime(lengths_ps.begin()->second, options.unit));
   }
   if (!idle.empty()) section.notes.push_back("without executions: " + IdleNames(idle, names));
   if (report.devices.empty()) section.notes.emplace_back("none");
-  if (std::ranges::any_of(shown, [](const DeviceRow& row) { return row.parts.has_value(); })) {
-    section.notes.emplace_back(
-        "busy %: share of the span of all devices (first start to last end); compute % to idle %: "
-        "shares of the device's own span; more: xplane-time where");
-  }
+  if (any_parts) section.notes.emplace_back("more: xplane-time where");
   return section;
 }
 

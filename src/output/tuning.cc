@@ -535,7 +535,7 @@ Output SessionsOutput(std::span<const SessionInfo> sessions) {
     sink->Field("session", each.id);
     XPLANE_TIME_FIELDS(sink, each.started_unix_s, each.key.workload, each.key.objective,
                        each.key.device_class, each.device, each.rounds, each.samples, each.claim,
-                       each.pick);
+                       each.pick, each.verified);
   }));
   out.view = [sessions](const OutputOptions&) { return SessionsView(sessions); };
   return out;

@@ -304,7 +304,12 @@ class Meanings {
     if (draft->scope.empty()) draft->scope = op->scope;
   }
 
-  uint32_t OpOf(const Draft& d, const HloPrograms::FoundOp& compiled) {
+  uint32_t OpOf(Draft d, const HloPrograms::FoundOp& compiled) {
+    if (HasBody(d)) {
+      // These amounts would count twice: the ops of the body have their own.
+      d.flops = d.bytes_accessed = std::nullopt;
+      d.memory_access = {};
+    }
     const Category category = filters_.FindCategory(d.kernel, d.hlo_op).value_or(Classify(d));
     const bool in_scope = IsInScope(d, compiled);
     const HloText hlo = ParseHloText(d.hlo_text);

@@ -526,7 +526,8 @@ absl::StatusOr<SessionInfo> SessionAt(const Statement& row, const std::string& p
   std::optional<int64_t> own, of_verdict;
   int64_t recorded_unix_s = 0;
   row.Read(IdentityOf(info), &info.id, &info.started_unix_s, &info.rounds, &info.samples, &own,
-           &info.pick, &info.claim, &info.verdict_json, &recorded_unix_s, &of_verdict);
+           &info.pick, &info.claim, &info.verdict_json, &recorded_unix_s, &of_verdict,
+           &info.verified);
   RETURN_IF_ERROR(CheckRow(path, info.id, "its key or decision rule", own,
                            SessionChecksum(info, info.started_unix_s)));
   if (!info.verdict_json.has_value()) return info;
@@ -538,6 +539,20 @@ absl::StatusOr<SessionInfo> SessionAt(const Statement& row, const std::string& p
   return info;
 }
 
+// Earlier versions wrote rows without a checksum. A version that gives one to a session also gives
+// one to the later sessions, and to all variants and verdicts of these.
+absl::Status CheckNoChecksumIsMissing(const Database& db, std::optional<int64_t> only_session) {
+  constexpr char kMissing[] =
+      "SELECT s.id FROM session s WHERE (?1 IS NULL OR s.id = ?1) AND CASE WHEN s.crc32 IS NULL "
+      "THEN EXISTS(SELECT 1 FROM session WHERE id < s.id AND crc32 IS NOT NULL) "
+      "ELSE EXISTS(SELECT 1 FROM variant WHERE session = s.id AND crc32 IS NULL) "
+      "OR EXISTS(SELECT 1 FROM verdict WHERE session = s.id AND crc32 IS NULL) END LIMIT 1";
+  ASSIGN_OR_RETURN(const auto session, db.First<int64_t>(kMissing, only_session));
+  if (!session.has_value()) return absl::OkStatus();
+  return DataLoss(db.path(), ": session ", *session,
+                  ": a checksum is missing; the file was damaged after it was written");
+}
+
 // Of one session, or of all.
 absl::StatusOr<std::vector<SessionInfo>> ReadSessions(const Database& db,
                                                       std::optional<int64_t> only) {
@@ -547,11 +562,14 @@ absl::StatusOr<std::vector<SessionInfo>> ReadSessions(const Database& db,
                    "(SELECT count(*) FROM round r WHERE r.session = s.id AND r.samples > 0), "
                    "(SELECT coalesce(sum(samples), 0) FROM round r WHERE r.session = s.id), "
                    "s.crc32, nullif(v.pick, ''), nullif(v.claim, ''), v.verdict_json, "
-                   "v.recorded_unix_s, v.crc32 "
+                   "v.recorded_unix_s, v.crc32, s.crc32 IS NOT NULL "
+                   "AND NOT EXISTS(SELECT 1 FROM variant WHERE session = s.id AND crc32 IS NULL) "
+                   "AND NOT EXISTS(SELECT 1 FROM verdict WHERE session = s.id AND crc32 IS NULL) "
                    "FROM session s LEFT JOIN verdict v "
                    "ON v.id = (SELECT max(id) FROM verdict WHERE session = s.id) "
                    "WHERE ?1 IS NULL OR s.id = ?1 ORDER BY s.id");
   std::vector<SessionInfo> out;
+  RETURN_IF_ERROR(CheckNoChecksumIsMissing(db, only));
   const auto add = [&](const Statement& row) -> absl::StatusOr<bool> {
     ASSIGN_OR_RETURN(out.emplace_back(), SessionAt(row, db.path()));
     return true;
@@ -726,6 +744,7 @@ absl::StatusOr<std::vector<Configuration>> TuneStore::ReadVariants(int64_t sessi
 absl::StatusOr<TunedTable> TuneStore::Tuned(std::vector<Fallback> fallbacks,
                                             std::optional<int64_t> only_session) const {
   if (only_session.has_value()) RETURN_IF_ERROR(Session(*only_session).status());
+  RETURN_IF_ERROR(CheckNoChecksumIsMissing(*db_, only_session));
   std::map<std::string, std::vector<Decided>> by_key;
   const auto add = [&](const Statement& row) -> absl::StatusOr<bool> {
     Decided decided;

@@ -59,7 +59,9 @@ inline FleetSummary RandomSummary(Random* random) {
     made.meetings.push_back({.host = id(),
                              .device = id(),
                              .kernel = id(),
-                             .base_ns = ps(),
+                             .base_ns = random->OneIn(2) ? 0 : ps(),
+                             .content = count(),
+                             .captures = 1 + count(),
                              .enters_ps = {10, 10 + ps()},
                              .lengths_ps = {ps(), ps()}});
     made.collectives.push_back(

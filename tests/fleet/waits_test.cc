@@ -87,10 +87,12 @@ TEST(FleetWaits, WhoIsLateIsNamed) {
     EXPECT_EQ(first.kernel, "all-reduce");
     EXPECT_EQ(first.devices, 4U);
     EXPECT_GE(first.count, 45U);
-    const double each_ps = static_cast<double>(first.waited_ps) / static_cast<double>(first.count);
+    const double each_ps =
+        static_cast<double>(first.waited_ps.value_or(0)) / static_cast<double>(first.count);
     EXPECT_NEAR(each_ps, 3 * 0.5e9, 0.4e9);  // three others, half a millisecond
-    EXPECT_NEAR(static_cast<double>(first.transfer_ps) / static_cast<double>(first.count), 10e6,
-                5e6);
+    EXPECT_NEAR(
+        static_cast<double>(first.transfer_ps.value_or(0)) / static_cast<double>(first.count), 10e6,
+        5e6);
   }
 }
 
@@ -100,6 +102,48 @@ TEST(FleetWaits, WhoIsNotLaterThanClocksAreKnownCannotBeTold) {
   ASSERT_EQ(waits.waits.size(), 1U);
   EXPECT_EQ(waits.waits[0].host, "");
   EXPECT_EQ(waits.waits[0].count, 50U);
+}
+
+// All captures of MakeMeetings, as captures that have no start time.
+FleetSummary WithoutStartTimes(size_t captures, bool by_earlier_version = false) {
+  FleetMerger merger({});
+  for (size_t capture = 0; capture < captures; ++capture) {
+    FleetSummary one = MakeMeetings({.count = 10}, static_cast<uint32_t>(capture));
+    for (FleetMeetings& row : one.meetings) {
+      row.base_ns = 0;
+      row.content = by_earlier_version ? 0 : 1 + capture;
+      one.devices.push_back({.host = row.host, .device = row.device, .captures = 1});
+    }
+    EXPECT_TRUE(merger.Add(one).ok());
+  }
+  return merger.Take();
+}
+
+TEST(FleetWaits, CapturesWithoutStartTimesAreCounted) {
+  for (size_t captures = 1; captures < 5; ++captures) {
+    const FleetSummary summary = WithoutStartTimes(captures);
+    EXPECT_EQ(summary.meetings.size(), 4 * captures);
+    const auto decoded = DecodeFleetSummary(EncodeFleetSummary(summary), "x.xts");
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    const FleetWaits waits = FindFleetWaits(*decoded);
+    uint64_t count = 0;
+    for (const FleetWait& wait : waits.waits) {
+      count += wait.count;
+      EXPECT_EQ(wait.reason.empty(), captures == 1);
+      EXPECT_EQ(wait.waited_ps.has_value(), captures == 1);
+      EXPECT_EQ(wait.transfer_ps.has_value(), captures == 1);
+    }
+    EXPECT_EQ(count, 10 * captures);
+    EXPECT_EQ(waits.clocks.empty(), captures > 1);
+  }
+}
+
+TEST(FleetWaits, ASummaryOfAnEarlierVersionThatLostCapturesHasAReason) {
+  EXPECT_EQ(FindFleetWaits(WithoutStartTimes(1, /*by_earlier_version=*/true)).waits[0].reason, "");
+  const FleetWaits waits = FindFleetWaits(WithoutStartTimes(2, /*by_earlier_version=*/true));
+  ASSERT_EQ(waits.waits.size(), 1U);
+  EXPECT_NE(waits.waits[0].reason.find("summarize the traces again"), std::string::npos);
+  EXPECT_FALSE(waits.waits[0].waited_ps.has_value());
 }
 
 TEST(FleetWaits, AClockThatStepsIsSaid) {

@@ -329,13 +329,17 @@ class WaysOut(EndToEndTest):
             self.assertEqual(run("report", self.T, "--device", advised).code, 0, advised)
 
     def test_a_misspelt_function_has_near_ones(self):
-        for command in ("report", "functions", "kernels", "headroom"):
-            done = run(command, self.T, "--function", "jit_autotune_fn1")
+        for command in (("report",), ("functions",), ("kernels",), ("headroom",), ("tree",),
+                        ("tree", "--by", "scope")):
+            done = run(*command, self.T, "--function", "jit_autotune_fn1")
             self.assertEqual(done.code, 65, command)
             near = re.search(r"did you mean (\S+) or (\S+)\?", done.message)
             self.assertTrue(near, done.message)
             for function in near.groups():
-                self.assertEqual(run(command, self.T, "--function", function).code, 0, function)
+                self.assertEqual(run(*command, self.T, "--function", function).code, 0, function)
+            done = run(*command, self.T, "--function", "unlike_any_of_them")
+            self.assertEqual(done.code, 65, command)
+            self.assertNotIn("did you mean", done.message)
 
     def test_names_have_a_limit(self):
         device = gpu(0, kernels=("k" * (17 << 20), "short"))

@@ -8,6 +8,8 @@ import zlib
 from harness import BINARY, EndToEndTest, TESTDATA, environment, run
 from xspace import Plane, Ref, data, gpu, number, space
 
+START_NS = 1_700_000_000_000_000_000
+
 
 class Fleet(EndToEndTest):
     def setUp(self):
@@ -220,15 +222,18 @@ class Fleet(EndToEndTest):
         text = self.ok("fleet", *traces).text
         self.assertIn("host7", text.split("use of time")[0])
 
-    def gang(self, slow, hosts=12, runs=8, device=None):
+    def gang(self, slow, hosts=12, runs=8, start_ns=lambda take, host: START_NS + take * 10**12,
+             collective=("jit_train", 7)):
         """Runs of hosts that meet in an all-reduce. `slow(host)`: the extra time of one host, as
-        compute, as idle time before its collective and as idle time before its run."""
-        every_ps, collective_ps = 3_000_000_000, 50_000_000
+        compute, as idle time before its collective and as idle time before its run. `collective`:
+        the function of the all-reduce, and its program."""
+        collective_ps = 50_000_000
         traces = []
         for take in range(3):
             draw = random.Random(take)
             planes = [Plane("/device:GPU:0") for _ in range(hosts)]
-            streams = [plane.line("Stream #1(Kernel)", 5) for plane in planes]
+            streams = [plane.line("Stream #1(Kernel)", start_ns(take, host))
+                       for host, plane in enumerate(planes)]
             ends = [0] * hosts
             for run in range(runs):
                 enters = []
@@ -242,8 +247,8 @@ class Fleet(EndToEndTest):
                 leave = max(enters) + collective_ps
                 for host in range(hosts):
                     streams[host].event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", enters[host],
-                                        leave - enters[host], hlo_module=Ref("jit_train"),
-                                        hlo_op=Ref("all-reduce.2"), program_id=7)
+                                        leave - enters[host], hlo_module=Ref(collective[0]),
+                                        hlo_op=Ref("all-reduce.2"), program_id=collective[1])
                     ends[host] = leave
             for host in range(hosts):
                 traces.append(self.write(f"g{take}/host{host}.xplane.pb", space(planes[host])))
@@ -275,6 +280,115 @@ class Fleet(EndToEndTest):
         fleet = self.ok("fleet", *traces, "--format", "json").json
         self.assertEqual({row["verdict"] for row in fleet["outliers"]}, {"typical"})
 
+    def late(self, late_host, **options):
+        return self.gang(lambda host: (0, 0, 100_000_000 * (host == late_host)), **options)
+
+    def test_a_late_host_is_slow_in_a_function_of_only_collectives(self):
+        for kind in (0, 2):  # slow compute, or idle time before the run
+            for hosts in (4, 12):
+                traces = self.gang(lambda host: [100_000_000 * (host == 2 and at == kind) for at in range(3)],
+                                   hosts=hosts, collective=("jit_sync", 8))
+                fleet = self.ok("fleet", *traces, "--format", "json").json
+                slow = {row["function"]: row for row in fleet["outliers"] if row["verdict"] == "slow"}
+                self.assertEqual(set(slow), {"jit_sync", "jit_train"} if kind == 0 else {"jit_sync"})
+                self.assertEqual({row["host"] for row in slow.values()}, {"host2"})
+                self.assertEqual(slow["jit_sync"]["measure"], "without_collectives")
+                self.assertAlmostEqual(slow["jit_sync"]["ratio"], 1.1, delta=0.01)
+        traces = self.gang(lambda host: (0, 0, 0), collective=("jit_sync", 8))
+        fleet = self.ok("fleet", *traces, "--format", "json").json
+        self.assertEqual({row["verdict"] for row in fleet["outliers"]}, {"typical"})
+
+    def test_the_reason_of_an_undecided_row(self):
+        def reasons(traces):
+            fleet = self.ok("fleet", *traces, "--format", "json").json
+            for row in fleet["outliers"]:
+                self.assertEqual(row["reason"] is None, row["verdict"] != "cannot_tell")
+            return {row["host"]: row["reason"] for row in fleet["outliers"]}, " ".join(
+                self.ok("fleet", *traces).text.split())
+
+        found, text = reasons(self.late(1, hosts=3))
+        self.assertEqual(set(found.values()), {"fewer than 3 other devices of the model run the function"})
+        self.assertIn("undecided in 3 rows: fewer than 3 other devices of the model run the function", text)
+        found, text = reasons(self.late(1, hosts=4))
+        remain = "fewer than 3 other devices of the model remain without the outliers"
+        self.assertEqual(found, {"host0": remain, "host1": None, "host2": remain, "host3": remain})
+        self.assertIn(f"undecided in 3 rows: {remain}", text)
+        self.assertNotIn("run the function", text)
+        found, text = reasons(self.gang(lambda host: (100_000_000 * (host < 3), 0, 0), hosts=6))
+        self.assertEqual(len(found), 6)
+        self.assertTrue(all("differ so much" in reason for reason in found.values()))
+
+    def waits(self, *inputs):
+        return self.ok("fleet", *inputs, "--format", "json").json["waits"]
+
+    def test_captures_without_start_times_are_counted(self):
+        traces = self.late(7, start_ns=lambda take, host: 5)
+        row, = self.waits(*traces)
+        self.assertEqual((row["count"], row["devices"]), (24, 12))
+        for unknown in ("host", "device", "waited_ps", "transfer_ps"):
+            self.assertIsNone(row[unknown])
+        self.assertIn("lacks a UNIX start time", row["reason"])
+        text = " ".join(self.ok("fleet", *traces).text.split())
+        self.assertIn("no times of 24 collectives: a capture of host0 lacks a UNIX start time", text)
+        # All groupings of merges give the same bytes.
+        each = [self.summary(f"{n}.xts", trace) for n, trace in enumerate(traces)]
+        whole = self.summary("whole.xts", *traces).read_bytes()
+        random.Random(1).shuffle(each)
+        self.ok("merge", *each[:17], "-o", "left.xts")
+        self.ok("merge", "left.xts", *each[17:], "-o", "again.xts")
+        self.assertEqual((self.at / "again.xts").read_bytes(), whole)
+        self.assertEqual(self.waits("again.xts"), [row])
+        # The advice: one capture of each host.
+        self.assertIn("give one capture of each host", text)
+        one, = self.waits(*traces[:12])
+        self.assertEqual((one["host"], one["count"], one["reason"]), ("host7", 8, None))
+        self.assertAlmostEqual(one["waited_ps"], 8 * 11 * 100_000_000, delta=8 * 11 * 10_000_000)
+
+    def test_captures_that_only_some_hosts_can_order(self):
+        def start_ns(take, host):
+            return 0 if host == 3 else START_NS + take * 10**12
+
+        traces = self.late(1, hosts=4, start_ns=start_ns)
+        row, = self.waits(*traces)
+        self.assertEqual((row["count"], row["waited_ps"]), (24, None))
+        self.assertIn("a capture of host3 lacks", row["reason"])
+        # One capture of each host has an order, and the offset of its clock is stated as unknown.
+        one, = self.waits(*traces[:4])
+        self.assertEqual((one["host"], one["count"]), ("host1", 8))
+        self.assertIn("the clock offset of host3 is unknown",
+                      " ".join(self.ok("fleet", *traces[:4]).text.split()))
+        # Each of the two captures of host3 may belong to either of the other hosts' captures.
+        self.assertEqual([wait["waited_ps"] for wait in self.waits(*traces[:8])], [None])
+        same = self.late(1, hosts=4, start_ns=lambda take, host: START_NS)
+        row, = self.waits(*same)
+        self.assertEqual((row["count"], row["waited_ps"]), (24, None))
+        self.assertIn("a capture of host0 has the start time of another one", row["reason"])
+
+    def test_a_capture_that_is_given_twice_counts_twice(self):
+        traces = self.late(1, hosts=4)
+        once, = self.waits(*traces)
+        twice, = self.waits(*traces, *traces)
+        self.assertEqual((once["host"], once["count"]), ("host1", 24))
+        self.assertEqual(twice, once | {name: 2 * once[name] for name in ("count", "waited_ps", "transfer_ps")})
+        without = self.late(1, hosts=4, start_ns=lambda take, host: 0)[:4]
+        row, = self.waits(*without, *without)
+        self.assertEqual((row["count"], row["waited_ps"]), (16, None))
+
+    def test_devices_of_one_host_need_no_start_times(self):
+        traces = []
+        for take in range(2):
+            planes = [Plane(f"/device:GPU:{at}", id=at + 1) for at in range(2)]
+            for at, plane in enumerate(planes):
+                stream = plane.line("Stream #1(Kernel)", 5)
+                for step in range(3):
+                    leave = 10_000_000 * (step + 1) + take
+                    enter = leave - (1_000_000 if at == 1 else 4_000_000)
+                    stream.event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", enter, leave - enter,
+                                 hlo_module=Ref("jit_train"), hlo_op=Ref("all-reduce.2"), program_id=7)
+            traces.append(self.write(f"d{take}/host0.xplane.pb", space(*planes)))
+        row, = self.waits(*traces)
+        self.assertEqual((row["host"], row["device"], row["count"], row["waited_ps"], row["reason"]),
+                         ("host0", "GPU:1", 6, 6 * 3_000_000, None))
 
     def side(self, name, factor, hosts=range(8)):
         traces = []

@@ -98,6 +98,36 @@ class Tables(EndToEndTest):
         units = [header.split()[header.split().index(name) + 1] for name in ("first", "last", "sum")]
         self.assertEqual(len(set(units)), 1, header)
 
+    def test_all_traces_have_one_unit_in_planes(self):
+        for path in sorted(TESTDATA.glob("*.xplane.pb")):
+            text = self.run_ok("planes", path, env=environment(COLUMNS="200")).text
+            headers = [line.split() for line in text.splitlines() if line.startswith("plane / line")]
+            self.assertTrue(headers, path)
+            for words in headers:
+                units = {words[words.index(name) + 1] for name in ("first", "last", "sum")}
+                self.assertEqual(len(units), 1, (path, words))
+                self.assertIn(units.pop(), ("ns", "us", "ms", "s"))
+
+    def test_shares_of_devices_have_one_denominator(self):
+        checked = 0
+        for path in sorted(TESTDATA.glob("*.xplane.pb")):
+            text = self.run_ok("report", path, "--unit", "us", env=environment(COLUMNS="200")).text
+            section = text[text.index("devices, shares of the span"):].split("\n\n")[0]
+            header, *rows = section.splitlines()[1:]
+            self.assertNotIn("busy %", section)
+            names = re.findall(r"executions|busy us|span us|\w+ %", header)
+            self.assertEqual(names[:4], ["executions", "busy us", "span us", "compute %"])
+            for row in rows:
+                values = dict(zip(names, re.findall(r"(?<= )[\d.]+(?= |$)", row)))
+                if len(values) < len(names):
+                    continue  # a note
+                shares = [float(value) for name, value in values.items() if name.endswith("%")]
+                self.assertAlmostEqual(sum(shares), 100, delta=0.3)
+                busy_share = float(values["busy us"]) / float(values["span us"])
+                self.assertAlmostEqual(float(values["idle %"]), 100 * (1 - busy_share), delta=0.3)
+                checked += 1
+        self.assertGreater(checked, 5)
+
     def test_every_sort_key_in_a_help_is_accepted(self):
         trace = TESTDATA / "jax_cpu_variants.xplane.pb"
         for command in ("functions", "kernels", "tree"):

@@ -3,6 +3,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -261,6 +262,23 @@ class Record(PowerTest):
         table = self.power("record", *CONSTANT, "--", "true").text
         self.assertNotIn("other readings", table)
         self.assertNotIn("peak_rss", table)
+
+    def test_the_sensors_that_were_read_and_those_that_are_missing(self):
+        stated = self.power("record", *CONSTANT, "--", "sleep", "0.2").text
+        self.assertNotIn("sensors that were read", stated)
+        self.assertNotIn("reads/s", stated)
+        done = self.power("record", "--", "sleep", "0.2")
+        section = done.text[done.text.index("sensors that were read"):].split("\n\n")[0]
+        self.assertRegex(section, r"source +reads +reads/s")
+        self.assertRegex(section, r"\nprocess +rss, memory_used, memory_total +\d")
+        missing = re.findall(r"^missing: (\w+): ", done.text, re.M)
+        read = re.findall(r"^(\w+) ", section, re.M)
+        self.assertEqual({name for name in (*missing, *read) if name != "source"} - {"sensors", "not"},
+                         {"nvml", "rapl", "hwmon", "process"})
+        both = self.power("record", "--source", "constant:75,process", "--", "sleep", "0.2").text
+        section = both[both.index("sensors that were read"):].split("\n\n")[0]
+        self.assertIn("\nprocess ", section)
+        self.assertNotIn("constant", section)
 
     def test_a_counter_that_runs(self):
         counter = self.sysfs("1000000000000")

@@ -314,6 +314,50 @@ class Rates(EndToEndTest):
         self.assertNotIn("FLOP/s", self.run_ok("kernels", self.trace(), "--wide").text)
 
 
+class Control(EndToEndTest):
+    """The FLOPs of a loop are those of its body. The trace of a TPU states them for both."""
+    TRIPS = 4
+
+    def trace(self, op, category):
+        plane = Plane("/device:TPU:0")
+        modules, ops = plane.line("XLA Modules"), plane.line("XLA Ops")
+        for run in range(2):
+            at = run * 100_000_000
+            modules.event("jit_step(123)", at, 60_000_000, run_id=run)
+            stats = {"hlo_category": category} if category else {}
+            ops.event(op, at, 40_000_000, flops=self.TRIPS * 1000, bytes_accessed=self.TRIPS * 100, **stats)
+            for trip in range(self.TRIPS):
+                ops.event("dot.2", at + 1_000_000 + trip * 9_000_000, 8_000_000,
+                          hlo_category="convolution", flops=1000, bytes_accessed=100)
+            ops.event("dot.3", at + 45_000_000, 10_000_000, hlo_category="convolution", flops=500,
+                      bytes_accessed=50)
+        return self.write("loop.xplane.pb", space(plane))
+
+    def test_a_loop_does_not_count_the_flops_of_its_body_again(self):
+        for op, category in (("while.1", "while"), ("while.1", None), ("conditional.3", "conditional"),
+                             ("call.7", "call"), ("cond.1.clone", None)):
+            with self.subTest(op):
+                trace = self.trace(op, category)
+                rows = {row["kernel"]: row for row in self.run_json("kernels", trace)["kernels"]}
+                for name in ("flops", "bytes_accessed", "flops_per_s", "bytes_per_s"):
+                    self.assertIsNone(rows[op][name], name)
+                self.assertEqual(rows[op]["count"], 2)
+                # The sum over the rows is what the device computed in two runs.
+                self.assertEqual(sum(row["flops"] or 0 for row in rows.values()),
+                                 2 * (self.TRIPS * 1000 + 500))
+                self.assertEqual(sum(row["bytes_accessed"] or 0 for row in rows.values()),
+                                 2 * (self.TRIPS * 100 + 50))
+                ops = {row["op"]: row for row in self.run_json(
+                    "headroom", trace, "--peak-flops", "1T", "--peak-bandwidth", "1T")["ops"]}
+                self.assertEqual((ops[op]["flops"], ops[op]["reason"]), (None, "not_compute"))
+                self.assertEqual((ops["dot.2"]["flops"], ops["dot.2"]["executions"]), (1000, 2 * self.TRIPS))
+
+    def test_an_op_that_is_only_named_alike_keeps_its_flops(self):
+        rows = {row["kernel"]: row for row in self.run_json(
+            "kernels", self.trace("while_fusion.1", "loop fusion"))["kernels"]}
+        self.assertEqual(rows["while_fusion.1"]["flops"], 2 * self.TRIPS * 1000)
+
+
 class Length(EndToEndTest):
     MOST = 48  # two screens
 

@@ -18,7 +18,7 @@ try:
 except ImportError:
     jsonschema = None
 
-from harness import BINARY, HERE, REPOSITORY, EndToEndTest, csv_rows, environment, run
+from harness import BINARY, HERE, REPOSITORY, TESTDATA, EndToEndTest, csv_rows, environment, run
 
 
 def space(*variants):
@@ -306,20 +306,64 @@ class Stored(TuneTest):
     def test_a_verdict_without_its_checksum(self):
         self.result(*THREE)
         whole = self.run_tune("show", 1, "--format", "json")
-        self.damaged("UPDATE verdict SET crc32 = NULL")  # as in stores of earlier versions
-        self.assertEqual(self.run_tune("show", 1, "--format", "json", "--store", "damaged.db").out,
-                         whole.out)
+        earlier = "UPDATE session SET crc32 = NULL"  # as in stores of earlier versions
+        self.damaged(earlier, "UPDATE verdict SET crc32 = NULL")
+        done = self.run_tune("show", 1, "--format", "json", "--store", "damaged.db")
+        self.assertEqual(done.out, whole.out)
+        self.assertIn("damaged.db: session 1 is unverified: it has rows without a checksum", done.message)
         changes = ("'{'", "'[]'", "'null'", "''", "x'ff'", "substr(verdict_json, 2)",
                    "verdict_json || 'x'", "json_set(verdict_json, '$.claim', 'never')",
                    "json_set(verdict_json, '$.pick', 'another')")
         for change in changes:
-            self.assert_damage(f"UPDATE verdict SET crc32 = NULL, verdict_json = {change}",
+            self.assert_damage(earlier, f"UPDATE verdict SET crc32 = NULL, verdict_json = {change}",
                                words="its verdict cannot be read")
         for change in ("'$.variants', 3", "'$.runs', 'many'", "'$.variants[0].samples', 'x'",
                        "'$.objective', 'none'", "'$.harness', 1"):
-            self.assert_damage("UPDATE verdict SET crc32 = NULL, "
+            self.assert_damage(earlier, "UPDATE verdict SET crc32 = NULL, "
                                f"verdict_json = json_set(verdict_json, {change})",
                                words="its verdict cannot be read", actions=(("show", 1),))
+
+    def test_a_checksum_that_is_missing(self):
+        self.result(*THREE)
+        self.result(*THREE, options=("--seed", "7"))  # session 2
+        everything = (("show",), ("show", 1), ("replay", 1), ("export", 1, "--format", "tuned"),
+                      ("export", 1, "--format", "csv"), ("export", 1, "--bundle", "x.zip"))
+        for change in ("variant SET crc32 = NULL WHERE id = 1",
+                       "variant SET crc32 = NULL, params_json = '{\"cost\": 1}' WHERE id = 1",
+                       "variant SET crc32 = NULL", "verdict SET crc32 = NULL WHERE session = 1",
+                       "verdict SET crc32 = NULL, claim = 'tie', verdict_json = "
+                       "json_set(verdict_json, '$.claim', 'tie') WHERE session = 1"):
+            self.assert_damage(f"UPDATE {change}", words="session 1: a checksum is missing",
+                               actions=everything)
+            done = self.tune(*THREE, options=("--store", "damaged.db", "--resume"))
+            self.assertEqual(done.code, 65, (change, done.message))
+        # An earlier version writes no session after one with a checksum.
+        self.assert_damage("UPDATE session SET crc32 = NULL WHERE id = 2",
+                           words="session 2: a checksum is missing", actions=(("show",), ("show", 2)))
+        self.assertEqual(self.run_tune("show", 1, "--store", "damaged.db").message, "")
+        self.damaged("UPDATE session SET crc32 = NULL WHERE id = 1")
+        rows = self.run_tune("show", "--store", "damaged.db", "--format", "json")
+        self.assertEqual([row["verified"] for row in rows.json["sessions"]], [False, True])
+        for action in everything[:-1]:
+            done = self.run_tune(*action, "--store", "damaged.db")
+            self.assertEqual(done.code, self.run_tune(*action).code, done.message)
+            self.assertIn("session 1 is unverified", done.message)
+
+    def test_footnotes_explain_columns_that_are_shown(self):
+        self.result(*THREE)
+        wide = environment(COLUMNS="200")
+        tables = [run("tune", "show", 1, cwd=self.at, env={**self.environment, "COLUMNS": "200"}),
+                  run("pick", TESTDATA / "jax_cpu_variants.xplane.pb", env=wide)]
+        for done, first, terms in zip(tables, ("variant ", "variant "), (
+                {"time %", "typical"}, {"typical", "slower %", "interval", "P(best)"})):
+            lines = done.text.splitlines()
+            at = next(i for i, line in enumerate(lines) if line.startswith(first) and "typical" in line)
+            notes = " ".join(lines[at + 1:])
+            explained = {term for term in ("time %", "energy %", "EDP %", "more %", "slower %", "typical",
+                                           "interval", "P(best)") if f"{term}: " in notes}
+            self.assertEqual(explained, terms, notes)
+            for term in explained:
+                self.assertIn(term, lines[at])
 
     def test_rounds_that_are_missing(self):
         self.result(*THREE, options=("--baseline", '{"cost": 160}'))
@@ -346,7 +390,7 @@ class Stored(TuneTest):
                                actions=everything)
         move = "UPDATE variant SET session = 2 WHERE id = 1"
         # Session 2 may have a variant of that name.
-        free = "UPDATE variant SET variant = 'other', crc32 = NULL WHERE session = 2 AND variant = " \
+        free = "UPDATE variant SET variant = 'other' WHERE session = 2 AND variant = " \
                "(SELECT variant FROM variant WHERE id = 1)"
         self.assert_damage(free, move, words="has a wrong checksum", actions=everything)
         # A variant without samples, which nothing but its checksum protects.
@@ -380,7 +424,8 @@ class Stored(TuneTest):
             self.assert_damage(f"UPDATE session SET crc32 = NULL, config_json = {change}",
                                words="its decision rule is damaged", actions=(("replay", 1),))
         for change in ("'{'", "'7'", "''", "x'ff'"):
-            self.assert_damage(f"UPDATE variant SET crc32 = NULL, params_json = {change}",
+            self.assert_damage("UPDATE session SET crc32 = NULL",
+                               f"UPDATE variant SET crc32 = NULL, params_json = {change}",
                                words="cannot be read")
         self.damaged("UPDATE variant SET params_json = '{}' WHERE id = 1")
         done = self.tune(*THREE, options=("--store", "damaged.db", "--resume"))

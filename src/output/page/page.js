@@ -950,8 +950,7 @@ function ReportDevices(result) {
     name: 'report-devices', title: 'Time of each device',
     finding: (most ? LargestParts(most) + (most.total ? `, of ${TimeText(most.total)}` : '')
                    : 'no device has a known time') + '.',
-    how: 'Relative to first start to last end of each device. In the table, busy % is relative to' +
-         ' first start to last end of all devices.' +
+    how: 'Relative to first start to last end of each device.' +
          (active.length > rows.length
              ? ` ${Counted(active.length - rows.length, 'more device')} in the table.` : '') +
          (quiet ? ` ${Counted(quiet, 'device')} without executions.` : ''),
