@@ -70,7 +70,7 @@ class Roofs {
   Roofs(const HeadroomReport& headroom, FindingList* findings)
       : headroom_(headroom), findings_(*findings) {
     for (size_t i = 0; i < findings_.devices().size(); ++i) {
-      index_of_.try_emplace(KeyOf(findings_.RefOf(i)), i);
+      index_of_.try_emplace(findings_.RefOf(i), i);
     }
   }
 
@@ -252,12 +252,8 @@ class Roofs {
     return {row.function.value_or(""), row.program_id.value_or(""), row.op};
   }
   static std::string NameOf(const HeadroomRow& row) { return NameOp(row.op, row.function); }
-  using DeviceKey = std::tuple<uint32_t, std::string, std::optional<int64_t>, std::string>;
-  static DeviceKey KeyOf(const DeviceRef& device) {
-    return {device.input, device.plane, device.ordinal, device.host};
-  }
   std::optional<size_t> IndexOf(const DeviceRef& device) const {
-    const auto found = index_of_.find(KeyOf(device));
+    const auto found = index_of_.find(device);
     return found == index_of_.end() ? std::nullopt : std::optional(found->second);
   }
   static int64_t TotalPs(const OfOp& op) {
@@ -364,7 +360,7 @@ class Roofs {
 
   const HeadroomReport& headroom_;
   FindingList& findings_;
-  std::map<DeviceKey, size_t> index_of_;
+  std::map<DeviceRef, size_t> index_of_;
 };
 
 }  // namespace

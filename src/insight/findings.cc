@@ -79,7 +79,7 @@ BriefReport FindingList::Take() && {
     double share = 0;
     for (const BriefPart& part : finding.parts) {
       const auto device = std::ranges::find_if(report_.devices, [&](const BriefDevice& each) {
-        return SameDevice(each.device, part.device);
+        return each.device == part.device;
       });
       share = std::max(share, AsDouble(part.recoverable_ps) / AsDouble(device->span_ps));
     }

@@ -387,12 +387,7 @@ View DiffView(const DiffReport& report, const OutputOptions& options) {
   if (!NothingChanged(report)) view.sections = DiffSections(report, options);
   view.diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false);
   const bool table = options.format == Format::kTable;
-  std::vector<std::string> notes = report.notes;
-  for (const DiagnosticRow& row : report.diagnostics) {
-    if (row.code != DiagnosticName(DiagnosticCode::kOtherRuns)) continue;
-    notes.push_back(absl::StrCat(row.count, " x ", row.message));
-  }
-  for (const std::string& note : notes) {
+  for (const std::string& note : report.notes) {
     view.remarks.push_back(
         {(table ? "note: " : "") + Printable(note), Tone::kDim, ViewLine::kItem});
   }

@@ -77,6 +77,8 @@ constexpr size_t kPlacedWidth = 140;   // of a diagnostic with its place; about 
 
 int Rank(const DiagnosticRow& row) {
   if (row.severity == "error") return 0;
+  // Every command states which run of a log directory it read.
+  if (row.code == DiagnosticName(DiagnosticCode::kOtherRuns)) return 2;
   if (row.severity == "info") return 3;
   // Rows that the user's options exclude are not suspicious.
   return row.code.starts_with("left_out_by_") ? 2 : 1;
