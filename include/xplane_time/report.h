@@ -157,8 +157,8 @@ struct DeviceRef {
   uint32_t twin = 0;  // number of earlier planes with this name in the input
   friend auto operator<=>(const DeviceRef&, const DeviceRef&) = default;
 };
-// "GPU:0" for the plane "/device:GPU:0". The ordinal is appended if the plane's name has none. If an
-// input has a second plane with this name, it is "GPU:0 (plane 2)".
+// "GPU:0" for the plane "/device:GPU:0". The ordinal is appended if the plane's name has none. If
+// an input has a second plane with this name, it is "GPU:0 (plane 2)".
 std::string DeviceName(const DeviceRef& device);
 
 // Time of a device from its first start to its last end, split as in FindWhere (where.h).
@@ -205,8 +205,8 @@ struct StepSummary {
   uint64_t steps_empty = 0;  // marks without executions
   StepSource source = StepSource::kFunction;
   std::optional<std::string> function = {}, program_id = {};
-  // Whether the trace marks no steps, and the runs of no program are steps: no program takes half of
-  // the time in which the device is busy, or several programs tie. `reason` names them.
+  // Whether the trace marks no steps, and the runs of no program are steps: no program takes half
+  // of the time in which the device is busy, or several programs tie. `reason` names them.
   bool has_no_steps() const { return source == StepSource::kFunction && !function.has_value(); }
   bool needs_marks = false;  // it has no steps, and the name of a function cannot choose any
   // Number and median of the steps with a known time. A first step without a mark on the device's

@@ -188,8 +188,11 @@ void DropRepeated(Captures* side, std::vector<std::string>* notes) {
       continue;
     }
     const bool twice = twin->source == capture.source;
-    notes->push_back(Cat(capture.source, twice ? " is given twice" : Cat(" repeats ", twin->source),
-                         " and counts once: it is not a second process"));
+    std::string note =
+        Cat(capture.source, twice ? " is given twice" : Cat(" repeats ", twin->source),
+            " and counts once: it is not a second process");
+    // The other side may have the same two captures.
+    if (std::ranges::find(*notes, note) == notes->end()) notes->push_back(std::move(note));
   }
   *side = std::move(kept);
 }

@@ -58,9 +58,8 @@ bool IsMainCause(const BriefReport& report, const BriefFinding& finding) {
   const double least_share = is_fault ? kLeastFaultShare : kMinHeadlineShare;
   if (finding.share.value_or(0) >= least_share) return true;
   return std::ranges::any_of(finding.parts, [&](const BriefPart& part) {
-    const auto device = std::ranges::find_if(report.devices, [&](const BriefDevice& each) {
-      return each.device == part.device;
-    });
+    const auto device = std::ranges::find_if(
+        report.devices, [&](const BriefDevice& each) { return each.device == part.device; });
     return device != report.devices.end() &&
            AsDouble(part.recoverable_ps) >= least_share * AsDouble(device->span_ps);
   });
@@ -104,8 +103,8 @@ bool Contradicts(const BriefFinding& finding, const StepSummary* steps) {
   if (steps == nullptr || steps->verdict == StepVerdict::kUnclear) return false;
   if (finding.code == "input_bound") return steps->verdict != StepVerdict::kInputBound;
   if (finding.code == "host_bound") return steps->verdict != StepVerdict::kHostBound;
-  return finding.code == "idle" && (steps->verdict == StepVerdict::kInputBound ||
-                                    steps->verdict == StepVerdict::kHostBound);
+  return finding.code == "idle" &&
+         (steps->verdict == StepVerdict::kInputBound || steps->verdict == StepVerdict::kHostBound);
 }
 
 // "the device is idle and its host has launched no work".

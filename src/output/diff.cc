@@ -7,7 +7,6 @@
 #include "output/results.h"
 #include "output/trace_views.h"
 #include "result/rows.h"
-#include "xplane_time/diagnostics.h"
 
 namespace xplane_time::output {
 namespace {
@@ -230,8 +229,7 @@ DiffLine ShownOf(const DiffRow& row, const OutputOptions& options) {
   const std::optional<DiffPart>& part = row.head.has_value() ? row.head : row.base;
   if (IsWaiting(row.match) || !part.has_value()) return shown;
   shown.function = part->function;
-  const std::string& source = part->source;
-  if (!source.empty()) shown.source = source.substr(source.rfind('/') + 1);
+  if (!part->source.empty()) shown.source = WithoutFolder(part->source);
   return shown;
 }
 

@@ -217,20 +217,20 @@ Section OutlierSection(const FleetReport& report, const OutputOptions& options) 
   }
   if (unlike > 0) {
     section.notes.push_back(absl::StrCat("undecided in ", Counted(unlike, "row"),
-                                         ": they differ so much that a slowdown of ",
+                                         ": devices differ so much that a slowdown of ",
                                          FormatPercent(kMostFleetMde), " % would not be detected"));
   }
   if (unknown > 0) {
     section.notes.push_back(
         absl::StrCat("undecided in ", Counted(unknown, "row"),
-                     ": they contain collectives, and their summaries lack the time outside of "
-                     "collectives; summarize the traces again"));
+                     ": the function contains collectives, and the summaries lack the time outside "
+                     "of collectives; summarize the traces again"));
   }
   if (any_without) {
     section.notes.emplace_back(
         "hosts with collectives are compared by their time outside of collectives");
   }
-  if (report.outliers.empty()) section.notes.emplace_back("no function has runs");
+  if (report.outliers.empty()) section.notes.emplace_back("no function has runs with a known time");
   const auto rows =
       TopRows(proved, options.top.value_or(kDefaultRows), "rows", kByTop, &section.notes);
   RowGrid grid(rows);

@@ -377,7 +377,8 @@ void NoteOtherRuns(const Input& input, Diagnostics* diagnostics) {
   diagnostics->Note(
       DiagnosticCode::kOtherRuns,
       Cat(absl::StrJoin(names, ", "), hidden > 0 ? Cat(" and ", hidden, " earlier ones") : "",
-          "; only ", read, ", the latest, was read; for all runs give ", directory, "/*, for another one --run NAME"),
+          "; only ", read, ", the latest, was read; for all runs give ", directory,
+          "/*, for another one --run NAME"),
       {}, others.size());
 }
 

@@ -107,8 +107,8 @@ absl::StatusOr<StepMarking> StepMarking::Find(const WatchContext& context, HostN
       found.rules_->launch_id.has_value() && HostHasStat(trace, plane, "correlation_id");
   const bool wants_launches = need != HostNeed::kMarks || context.evidence_is_read;
   // A host without events proves nothing, such as that it dispatched no work.
-  found.has_host_ = AnyHostPlane(
-      trace, plane, [&](const Plane& of_host) { return HasEvents(trace, of_host); });
+  found.has_host_ =
+      AnyHostPlane(trace, plane, [&](const Plane& of_host) { return HasEvents(trace, of_host); });
   if (found.has_host_ &&
       (may_mark || (found.may_launch_ && wants_launches) || need == HostNeed::kAll)) {
     ASSIGN_OR_RETURN(found.host_, context.evidence());

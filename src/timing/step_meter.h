@@ -133,9 +133,9 @@ class StepMeter {
   // After Finish().
   const RankedUnion& work() const { return union_; }
   struct Measured {
-    uint64_t steps = 0;        // that have members
-    uint64_t timed = 0;        // that are in the following
-    int64_t first_ps = 0;      // span of the first step; of its members if its start is unknown
+    uint64_t steps = 0;    // that have members
+    uint64_t timed = 0;    // that are in the following
+    int64_t first_ps = 0;  // span of the first step; of its members if its start is unknown
     std::optional<double> median_ps = {};
     std::optional<double> period_ps = {};  // median distance of the starts of consecutive steps
     DeviceTimes times = {};

@@ -14,8 +14,8 @@
 // A verdict needs steps that represent the device: if the steps are runs of a function, these must
 // take half of the device's span, and it must be certain how they split. Marked steps may be few
 // and still show what limits them, but only steps that take half of the span are device-bound, and
-// only if less than a fifth of the time from start to start is between them. A first step that takes
-// most of the time of all steps is a warm-up, so the time of all steps shows no cause.
+// only if less than a fifth of the time from start to start is between them. A first step that
+// takes most of the time of all steps is a warm-up, so the time of all steps shows no cause.
 //
 // TensorFlow's profiler also uses a fifth as the limit of "highly input-bound". If each cause takes
 // less, and the device works at least half of the time, the step is device-bound.
@@ -47,7 +47,7 @@ struct Losses {
   double work = 0, copies = 0, communication = 0;
   double input = 0, dispatch = 0;  // without a host: 0
   double queue = 0, unknown = 0;
-  std::string evidence = {};       // that is missing if the reason of idle time is unknown
+  std::string evidence = {};                // that is missing if the reason of idle time is unknown
   std::string base = "of the steps' time";  // of all shares
 };
 
@@ -72,9 +72,8 @@ Verdict Judge(const Losses& losses) {
                     : Cat("; copies alone take ", text(losses.copies), " ", losses.base))};
   }
   if (largest == losses.unknown) {
-    return {StepVerdict::kUnclear,
-            Cat("the device idles ", text(losses.unknown), " ", losses.base, ", and ",
-                losses.evidence)};
+    return {StepVerdict::kUnclear, Cat("the device idles ", text(losses.unknown), " ", losses.base,
+                                       ", and ", losses.evidence)};
   }
   if (largest == losses.queue) {
     return {StepVerdict::kUnclear, Cat("the device idles ", text(losses.queue), " ", losses.base,
@@ -180,8 +179,9 @@ std::string DescribeDoubt(const StepMeter::Measured& steps, const StepSummary& s
   }
   if (!are_runs && verdict == StepVerdict::kDeviceBound && between >= kLargeLoss) {
     return Cat(PercentText(between), " of the time is between the marked steps",
-               marking.host() == nullptr ? ", and " + DescribeMissingEvidence(marking, "host events")
-                                         : std::string());
+               marking.host() == nullptr
+                   ? ", and " + DescribeMissingEvidence(marking, "host events")
+                   : std::string());
   }
   const double coverage = Part(steps.times.span_ps(), static_cast<double>(device_span_ps));
   if (coverage >= kLeastCoverage || (!are_runs && verdict != StepVerdict::kDeviceBound)) return "";
@@ -214,8 +214,7 @@ void AddVerdict(const StepMeter::Measured& steps, const StepMarking& marking,
       summary->waits_for_input_ps = steps.input_ps + steps.input_between_ps;
     }
     Verdict verdict = Judge(LossesOf(steps, *summary->shares, marking));
-    std::string doubt =
-        DescribeDoubt(steps, *summary, verdict.verdict, marking, device_span_ps);
+    std::string doubt = DescribeDoubt(steps, *summary, verdict.verdict, marking, device_span_ps);
     if (!doubt.empty()) verdict = {StepVerdict::kUnclear, std::move(doubt)};
     summary->verdict = verdict.verdict;
     summary->reason = std::move(verdict.reason);
@@ -261,8 +260,8 @@ ProgramTimes FindProgramTimes(const DeviceAnalysis& device, const StepMeter& met
 std::string NameProgram(const ProgramTimes& times, const ExecutionTables& tables, uint32_t of) {
   const ProgramInfo& program = tables.programs[of];
   for (uint32_t i = 0; i < times.busy_ps.size(); ++i) {
-    const bool is_twin = i != of && times.busy_ps[i] > 0 &&
-                         tables.programs[i].function == program.function;
+    const bool is_twin =
+        i != of && times.busy_ps[i] > 0 && tables.programs[i].function == program.function;
     if (is_twin && program.program_id) {
       return Cat("program ", *program.program_id, " of ", program.function);
     }
@@ -313,9 +312,9 @@ std::string DescribeNoSteps(const ProgramTimes& times, const ExecutionTables& ta
     return Cat(names, " take equally long, ", times.is_named ? "" : "more than any other program, ",
                "so it is unknown whose runs are steps");
   }
-  const double of_busy = device_busy_ps > 0 ? Part(times.busy_ps[longest[0]],
-                                                   static_cast<double>(device_busy_ps))
-                                            : double{1};
+  const double of_busy = device_busy_ps > 0
+                             ? Part(times.busy_ps[longest[0]], static_cast<double>(device_busy_ps))
+                             : double{1};
   if (of_busy < kLeastOfBusy && !times.is_named) {
     return Cat("no compiled program takes half of the time in which the device is busy; ", names,
                " takes most, ", PercentText(of_busy));
@@ -333,8 +332,7 @@ std::optional<StepSummary> SummarizeRuns(const DeviceAnalysis& device, const Par
   if (longest.empty()) return std::nullopt;
   const std::vector<uint64_t> runs = meter.CountRuns();
   StepSummary summary;
-  summary.reason =
-      DescribeNoSteps(times, tables, longest, runs, parts.span_ps - parts.idle_ps);
+  summary.reason = DescribeNoSteps(times, tables, longest, runs, parts.span_ps - parts.idle_ps);
   if (!summary.reason.empty()) {
     summary.needs_marks = !CanNameFunction(times, tables, runs);
     return summary;
