@@ -502,6 +502,16 @@ class Compare(Decisions):
         self.assertEqual(done.code, 12)
         self.assertIn("is given twice and counts once", " ".join(done.text.split()))
 
+    def test_a_note_on_both_sides_is_printed_once(self):
+        base, head = self.side("base", self.TIMES, 1)[0], self.side("head", self.TIMES, 1)[0]
+        copy = self.write("copy.trace", base.read_bytes())
+        note = f"{copy} repeats {base} and counts once: it is not a second process"
+        for command in ("compare", "diff"):
+            done = run(command, "--base", base, copy, "--head", head, base, copy)
+            self.assertEqual(" ".join(done.text.split()).count(note), 1, done.text)
+            done = run(command, "--base", base, copy, "--head", head, base, copy, "--format", "json")
+            self.assertEqual(done.json["notes"].count(note), 1, done.text)
+
     def test_google_benchmark_json(self):
         context = {"num_cpus": 8, "library_build_type": "release"}
         base = [self.write(f"b{i}.json", benchmark({"BM_x": 100 + 0.1 * i, "BM_y/64": 5}, i,

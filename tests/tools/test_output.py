@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 from harness import BINARY, EndToEndTest, TESTDATA, csv_rows, environment, run
-from xspace import Plane, gpu, space
+from xspace import Plane, Ref, gpu, space
 
 BIG = TESTDATA / "jax_cpu_variants.xplane.pb"
 COMMANDS = ("report", "planes", "functions", "kernels", "tree", "events")
