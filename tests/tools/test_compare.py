@@ -446,7 +446,7 @@ class Compare(Decisions):
                                                 "fleet", "pick")]
         commands += [("compare", folder, other), ("diff", folder, other), ("diff", folder, folder),
                      ("compare", folder, other, "--format", "json"), ("brief", folder, "--format", "json"),
-                     ("summarize", folder, "-o", self.at / "s.xts")]
+                     ("planes", folder), ("summarize", folder, "-o", self.at / "s.xts")]
         for words in commands:
             done = run(*words)
             text = " ".join((done.text + done.message).split())
