@@ -100,7 +100,10 @@ double WithWaitsPs(const StepMeter::Measured& steps) {
 
 // `events`: those that the trace lacks if nothing is left unread.
 std::string DescribeMissingEvidence(const StepMarking& marking, const char* events) {
-  if (!marking.host_is_unread()) return Cat("the trace has no ", events, " that show why");
+  // Of runs of a function, only launches show why a device waits for the next one.
+  const bool may_show = marking.launches_are_unread() ||
+                        (marking.host_is_unread() && marking.marked_by().has_value());
+  if (!may_show) return Cat("the trace has no ", events, " that show why");
   return Cat("the report does not read the ",
              marking.launches_are_unread() ? "launches" : "host events",
              " that may show why; xplane-time brief does");

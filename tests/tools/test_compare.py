@@ -443,7 +443,7 @@ class Compare(Decisions):
             path.rename(run_folder / "vm.xplane.pb")
         other = self.side("other", self.TIMES, 1)[0]
         commands = [(name, folder) for name in ("report", "brief", "kernels", "functions", "where", "headroom", "tree",
-                                                "fleet", "pick")]
+                                                "fleet")]
         commands += [("compare", folder, other), ("diff", folder, other), ("diff", folder, folder),
                      ("compare", folder, other, "--format", "json"), ("brief", folder, "--format", "json"),
                      ("planes", folder), ("summarize", folder, "-o", self.at / "s.xts")]
