@@ -365,8 +365,14 @@ absl::StatusOr<DiffReport> DiffOf(Captures base, Captures head, const DiffOption
   NoteMatches(of_base, of_head, &report);
   for (const Captures* side : {&base, &head}) {
     for (const DiffCapture& capture : *side) {
-      report.diagnostics.insert(report.diagnostics.end(), capture.diagnostics.begin(),
-                                capture.diagnostics.end());
+      for (const DiagnosticRow& row : capture.diagnostics) {
+        // Both sides may name the same log directory.
+        const bool is_known =
+            row.code == DiagnosticName(DiagnosticCode::kOtherRuns) &&
+            std::ranges::find(report.diagnostics, row.message, &DiagnosticRow::message) !=
+                report.diagnostics.end();
+        if (!is_known) report.diagnostics.push_back(row);
+      }
     }
   }
   return report;
