@@ -200,7 +200,7 @@ class Briefer {
       if (!each.bytes.has_value() || each.count == 0) break;
       if (most.name != NameOp(each.kernel, each.function)) continue;
       Append(&finding.evidence, ", ", BytesText(AsDouble(*each.bytes) / AsDouble(each.count)),
-             " each");
+             each.count > 1 ? " each" : "");
       break;
     }
     Append(&finding.evidence, HiddenText(category));

@@ -71,6 +71,18 @@ class Brief(EndToEndTest):
             energies = {each["busy_ps"] for each in self.run_ok("report", path, "--format", "json").json["devices"]}
             self.assertEqual(energies, {6 * each for each in durations})
 
+    def test_one_execution_is_no_average(self):
+        for runs in (1, 2):
+            device = Plane("/device:GPU:0")
+            stream = device.line("Stream #1(Kernel)")
+            for i in range(runs):
+                stream.event("sort", i * 1_000_000, 1_000_000, hlo_module=Ref("jit_f"), hlo_op=Ref("op"), program_id=1)
+            path = self.at / "one.xplane.pb"
+            path.write_bytes(space(device))
+            largest, = (each for each in self.document(path)["findings"] if each["code"] == "largest_op")
+            times = "1 execution, 1.00 us" if runs == 1 else "2 executions, 1.00 us each on average"
+            self.assertIn(times + ", without the time", largest["evidence"])
+
     def test_the_headline_is_cut_last(self):
         path = TESTDATA / "gpu" / "h200_train.xplane.pb.gz"
         headline = self.document(path)["headline"]
