@@ -43,7 +43,7 @@ constexpr CodeInfo kCodes[] = {
     {kFilesApart, "files_apart", kWarning,
      "the files of one folder are merged as hosts of one run, but they were recorded at different "
      "times; if each is a separate capture, give them as FOLDER/*"},
-    {kOtherRuns, "other_runs", kInfo, "runs of a log directory were not read, only its latest"},
+    {kOtherRuns, "other_runs", kInfo, "runs of a log directory were not read"},
     {kHostLeftOut, "host_left_out", kError,
      "a file of the run is damaged or unreadable and was left out: the result covers only a part "
      "of the run",

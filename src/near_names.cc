@@ -42,6 +42,8 @@ std::vector<std::string> NearNames(std::string_view name, std::span<const std::s
   for (const std::string& other : known) {
     const size_t furthest = std::max<size_t>(1, std::max(name.size(), other.size()) / 3);
     if (other.size() > name.size() + furthest || name.size() > other.size() + furthest) continue;
+    // If the name itself is known, it is not misspelt.
+    if (other == name) return {};
     const size_t distance = Distance(lower, absl::AsciiStrToLower(other));
     if (distance <= furthest) near.emplace(distance, other);
   }

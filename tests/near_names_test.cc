@@ -19,6 +19,12 @@ TEST(NearNames, TheNearestComeFirst) {
   EXPECT_THAT(NearNames("tlo_op", kKnown, 1), ElementsAre("hlo_op"));
 }
 
+TEST(NearNames, AKnownNameIsNotMisspelt) {
+  EXPECT_THAT(NearNames("hlo_op", kKnown), IsEmpty());
+  EXPECT_EQ(DidYouMean("tf_op", kKnown), "");
+  EXPECT_EQ(DidYouMean("tf_opp", kKnown), "; did you mean tf_op?");
+}
+
 TEST(NearNames, WhatIsFarIsNotNamed) {
   EXPECT_THAT(NearNames("occupancy", kKnown), IsEmpty());
   EXPECT_THAT(NearNames("", kKnown), IsEmpty());

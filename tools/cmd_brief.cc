@@ -17,9 +17,11 @@ class Brief : public TraceCommand {
       : TraceCommand(app, {.categories = true, .rows = false, .columns = false}) {
     const Heading own = Own();
     own.Count("--limit,--top", &size_.findings, "Maximum number of findings (default 5)");
-    own.Value("--bytes", &size_.bytes, "N",
-              "Maximum size of the output in bytes; the last findings are omitted first",
-              CLI::Range(size_t{output::kLeastBriefBytes}, size_t{1} << 30));
+    own.Value(
+        "--bytes", &size_.bytes, "N",
+        "Maximum size of the output in bytes; findings are omitted from the last on, then all "
+        "but the headline",
+        CLI::Range(size_t{output::kLeastBriefBytes}, size_t{1} << 30));
     AddStepNames();
   }
 

@@ -113,7 +113,18 @@ class Summaries : public TraceCommand {
     }
     ASSIGN_OR_RETURN(const std::vector<Input> inputs, FindInputs(std::span(&path, 1), find_));
     ASSIGN_OR_RETURN(const Trace trace, OpenTrace(inputs, read, &diagnostics));
+    NameOtherRuns(path, trace, diagnostics);
     return SummarizeTrace(trace, report_, diagnostics, host_);
+  }
+
+  // A summary counts diagnostics, but has no room for names of runs.
+  void NameOtherRuns(const std::string& path, const Trace& trace,
+                     const Diagnostics& diagnostics) const {
+    if (printing_.quiet || diagnostics.count(DiagnosticCode::kOtherRuns) == 0) return;
+    for (const DiagnosticRow& row : DescribeDiagnostics(trace, diagnostics)) {
+      if (row.code != DiagnosticName(DiagnosticCode::kOtherRuns)) continue;
+      Tell(absl::StrCat(path, ": ", row.count, " x ", row.message));
+    }
   }
 
   // Repeated captures count twice.

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -153,8 +154,11 @@ struct DeviceRef {
   std::optional<int64_t> ordinal;
   std::string host;  // empty: unknown
   uint32_t input = 0;
+  uint32_t twin = 0;  // number of earlier planes with this name in the input
+  friend auto operator<=>(const DeviceRef&, const DeviceRef&) = default;
 };
-// "GPU:0" for the plane "/device:GPU:0". The ordinal is appended if the plane's name has none.
+// "GPU:0" for the plane "/device:GPU:0". The ordinal is appended if the plane's name has none. If
+// an input has a second plane with this name, it is "GPU:0 (plane 2)".
 std::string DeviceName(const DeviceRef& device);
 
 // Time of a device from its first start to its last end, split as in FindWhere (where.h).
@@ -190,7 +194,8 @@ struct StepShares {
   std::optional<double> idle_host = {}, idle_launch = {};
   double idle_unknown = 0;
   std::optional<double> waits_for_host = {};  // the device waits for its host
-  // the part of waits_for_host, and of the time between steps, in which the host waits for input
+  // The device waits because the host waits for input: share of the time of the steps and of these
+  // waits between them.
   std::optional<double> waits_for_input = {};
 };
 
@@ -200,9 +205,11 @@ struct StepSummary {
   uint64_t steps_empty = 0;  // marks without executions
   StepSource source = StepSource::kFunction;
   std::optional<std::string> function = {}, program_id = {};
-  // Whether no steps were found: the trace marks none, and no compiled program takes half of the
-  // time in which the device is busy. `reason` then names the program that takes the most time.
+  // Whether no steps were found: the trace marks none, and the runs of no program are steps. Either
+  // no program takes half of the time in which the device is busy, or several programs tie.
+  // `reason` names them.
   bool has_no_steps() const { return source == StepSource::kFunction && !function.has_value(); }
+  bool needs_marks = false;  // it has no steps, and the name of a function cannot choose any
   // Number and median of the steps with a known time. The time of the first step is unknown if it
   // has no mark on the device's clock.
   uint64_t steps_timed = 0;

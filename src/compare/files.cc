@@ -30,7 +30,11 @@ absl::StatusOr<Comparison> CompareFiles(std::span<const std::string> base,
   }
   ASSIGN_OR_RETURN(Comparison comparison, Compare(base_set.captures, head_set.captures, options));
   for (const MeasurementSet* side : {&base_set, &head_set}) {
-    comparison.notes.insert(comparison.notes.end(), side->notes.begin(), side->notes.end());
+    for (const std::string& note : side->notes) {
+      // Both sides may have the same files.
+      if (std::ranges::find(comparison.notes, note) != comparison.notes.end()) continue;
+      comparison.notes.push_back(note);
+    }
   }
   return comparison;
 }

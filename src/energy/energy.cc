@@ -139,6 +139,7 @@ class DeviceEnergy {
     const NameFilter& layer;
     const energy::SensorLog* log;      // null if the trace contains the power
     const energy::LayerTimes& marked;  // empty if layers are name scopes
+    bool has_twin = false;             // another plane of the file has the name of this device's
   };
   DeviceEnergy(const Given& given, EnergyReport* report) : given_(given), report_(report) {}
 
@@ -289,6 +290,12 @@ class DeviceEnergy {
   }
 
   Source SourceInLog(DeviceKind kind) {
+    if (given_.has_twin) {
+      return {.reason = "no_map",
+              .message =
+                  "several planes of the file have this name, so it is unknown which of them "
+                  "the sensor measures; record the device in a file of its own"};
+    }
     const energy::SensorChoice choice =
         energy::ChooseSensor(*given_.log, {kind, device_.device.ordinal}, given_.options.map);
     device_.shared = choice.shared;
@@ -990,6 +997,11 @@ absl::Status CheckMap(const std::map<int32_t, std::string>& map, const Analysis&
   return absl::OkStatus();
 }
 
+// Whether two planes of a file have the same name, as in files that were appended to each other.
+bool IsTwin(const DeviceRef& a, const DeviceRef& b) {
+  return a.twin != b.twin && a.input == b.input && a.host == b.host && a.plane == b.plane;
+}
+
 // Drops diagnostics of runs: the energy of all executions depends neither on the split into runs
 // nor on their medians.
 Diagnostics WithoutRuns(const Diagnostics& all) {
@@ -1067,7 +1079,10 @@ absl::StatusOr<EnergyReport> AttributeEnergy(const Trace& trace, const EnergyOpt
   std::vector<bool> elsewhere;  // one element for each device that the layers were placed on
   for (DeviceAnalysis& device : analysis.devices) {
     if (device.row.executions == 0) continue;
-    DeviceEnergy of({options, shown, layer, has_log ? &log : nullptr, marked}, &report);
+    const bool has_twin = std::ranges::any_of(analysis.devices, [&](const DeviceAnalysis& other) {
+      return other.row.executions > 0 && IsTwin(other.row.device, device.row.device);
+    });
+    DeviceEnergy of({options, shown, layer, has_log ? &log : nullptr, marked, has_twin}, &report);
     RETURN_IF_ERROR(of.AddKernels(trace, &device));
     if (of.have_marks_elsewhere().has_value()) elsewhere.push_back(*of.have_marks_elsewhere());
   }

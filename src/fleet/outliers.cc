@@ -133,16 +133,18 @@ Group GroupOf(const std::vector<const Row*>& rows, NameId function, const Collec
   Group group = {.model = rows[0]->model,
                  .function = function,
                  .measure = kIsSteps ? FleetMeasure::kSpan : FleetMeasure::kActive};
+  const auto lacks_own = [](const Row* row) {
+    return row->own.own_ps.empty() || row->own.busy_ps.empty();
+  };
   const bool has_collectives = std::ranges::any_of(rows, [&](const Row* row) {
-    return row->own.captures_with_collectives > 0 ||
-           (row->own.own_ps.empty() && use.IsPossible(*row));
+    return row->own.captures_with_collectives > 0 || (lacks_own(row) && use.IsPossible(*row));
   });
   if (has_collectives) group.measure = FleetMeasure::kWithoutCollectives;
   for (const Row* row : rows) {
     if (row->centres_ps.empty()) continue;
     if (!has_collectives) {
       AddUnit(row->host, row->device, row->centres_ps, row->centres_ps, &group);
-    } else if (row->own.own_ps.empty()) {
+    } else if (lacks_own(row)) {
       const auto captures = static_cast<double>(row->centres_ps.size());
       group.unknown.push_back({row->host, row->device, 0, captures, 0});
     } else {

@@ -196,11 +196,11 @@ class Briefer {
             " in ", most.count, PerStepText(tally, most.count));
     const DeviceRef& device = findings_.RefOf(tally.device());
     for (const WhereTransfer& each : where_.transfers) {
-      if (!SameDevice(each.device, device) || each.category != category) continue;
+      if (each.device != device || each.category != category) continue;
       if (!each.bytes.has_value() || each.count == 0) break;
       if (most.name != NameOp(each.kernel, each.function)) continue;
       Append(&finding.evidence, ", ", BytesText(AsDouble(*each.bytes) / AsDouble(each.count)),
-             " each");
+             each.count > 1 ? " each" : "");
       break;
     }
     Append(&finding.evidence, HiddenText(category));
@@ -350,7 +350,7 @@ class Briefer {
                      : "",
            "`input %` of `where`");
     for (const WhereGap& gap : where_.gaps) {
-      if (!SameDevice(gap.device, row.device) || !gap.host_event.has_value()) continue;
+      if (gap.device != row.device || !gap.host_event.has_value()) continue;
       if (gpu_runs::ClassifyHostWork(*gap.host_event) != gpu_runs::HostWork::kWaitsForInput) {
         continue;
       }
@@ -455,7 +455,7 @@ class Briefer {
     // A long gap may be one between launch and start.
     const auto part_ps = [&](const WhereGap& gap) {
       const bool is_its =
-          SameDevice(gap.device, device) && !gpu_runs::IsCompileName(gap.host_event.value_or(""));
+          gap.device == device && !gpu_runs::IsCompileName(gap.host_event.value_or(""));
       return is_its ? gap.idle_host_ps.value_or(gap.duration_ps) : 0;
     };
     const auto longest = std::ranges::max_element(where_.gaps, {}, part_ps);

@@ -70,7 +70,7 @@ class Roofs {
   Roofs(const HeadroomReport& headroom, FindingList* findings)
       : headroom_(headroom), findings_(*findings) {
     for (size_t i = 0; i < findings_.devices().size(); ++i) {
-      index_of_.try_emplace(KeyOf(findings_.RefOf(i)), i);
+      index_of_.try_emplace(findings_.RefOf(i), i);
     }
   }
 
@@ -187,12 +187,13 @@ class Roofs {
         .function = row.function,
         .op = row.op,
         .what = Cat("largest op: ", ShortName(largest->first)),
-        .evidence = Cat(
-            CountText(op.kernels, "execution"), ", ",
-            TimeText(AsDouble(op.TimePs()) / AsDouble(std::max<uint64_t>(op.kernels, 1))),
-            " each on average, without the time in which a later op runs; its roof is unknown (",
-            WhyText(row.reason.value_or(NoRoof::kNoModel)),
-            "), so all of its time is an upper bound", SourceText(row)),
+        .evidence =
+            Cat(CountText(op.kernels, "execution"), ", ",
+                TimeText(AsDouble(op.TimePs()) / AsDouble(std::max<uint64_t>(op.kernels, 1))),
+                op.kernels > 1 ? " each on average" : "",
+                ", without the time in which a later op runs; its roof is unknown (",
+                WhyText(row.reason.value_or(NoRoof::kNoModel)),
+                "), so all of its time is an upper bound", SourceText(row)),
         .command = row.function
                        ? findings_.FunctionCommand("kernels", *row.function, {"--top", "10"})
                        : findings_.Command("kernels", {"--top", "10"})};
@@ -252,12 +253,8 @@ class Roofs {
     return {row.function.value_or(""), row.program_id.value_or(""), row.op};
   }
   static std::string NameOf(const HeadroomRow& row) { return NameOp(row.op, row.function); }
-  using DeviceKey = std::tuple<uint32_t, std::string, std::optional<int64_t>, std::string>;
-  static DeviceKey KeyOf(const DeviceRef& device) {
-    return {device.input, device.plane, device.ordinal, device.host};
-  }
   std::optional<size_t> IndexOf(const DeviceRef& device) const {
-    const auto found = index_of_.find(KeyOf(device));
+    const auto found = index_of_.find(device);
     return found == index_of_.end() ? std::nullopt : std::optional(found->second);
   }
   static int64_t TotalPs(const OfOp& op) {
@@ -344,7 +341,7 @@ class Roofs {
       case NoRoof::kHost:
         return "no roofs on a CPU";
       case NoRoof::kNoProgram:
-        return "their FLOPs are unknown, because the trace has no compiled program (PyTorch "
+        return "the FLOPs are unknown, because the trace has no compiled program (PyTorch "
                "records none); headroom --work FILE declares them";
       case NoRoof::kNotInProgram:
         return "not in the compiled program";
@@ -352,19 +349,19 @@ class Roofs {
         return "the peak of the device is unknown, perhaps for this type of product only: "
                "--peak-flops, --peak-bandwidth";
       case NoRoof::kNoFlops:
-        return "its FLOPs are unknown, so its bytes alone do not show its roof";
+        return "the FLOPs are unknown, so the bytes alone do not show a roof";
       case NoRoof::kAbovePeak:
         return "faster than the roof: the peak or the model is wrong";
       case NoRoof::kExecutions:
         return "the number of executions is unknown";
       default:
-        return "its FLOPs and bytes are unknown";
+        return "the FLOPs and bytes are unknown";
     }
   }
 
   const HeadroomReport& headroom_;
   FindingList& findings_;
-  std::map<DeviceKey, size_t> index_of_;
+  std::map<DeviceRef, size_t> index_of_;
 };
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
+#include "absl/strings/str_join.h"
 #include "io/whole_file.h"
 #include "json/field.h"
 #include "near_names.h"
@@ -23,19 +25,21 @@ void ReadFigure(const json::Field& entry, const char* name, std::optional<double
   entry.Read(name, figure, json::kOptional, /*least=*/0);
 }
 
+void CheckMembers(const json::Field& object, const std::initializer_list<std::string>& known) {
+  for (const auto& [key, ignored] : object->items()) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    object.Error("unknown member \"", key.substr(0, 60),
+                 "\"; valid members: ", absl::StrJoin(known, ", "));
+  }
+}
+
 void ReadEntry(const json::Field& entry, DeclaredWork* work) {
   entry.Read("kernel", &work->name);
   entry.Read("pattern", &work->pattern);
   ReadFigure(entry, "flops", &work->flops);
   ReadFigure(entry, "bytes", &work->bytes);
   if (!entry.ok()) return;
-  for (const auto& [key, ignored] : entry->items()) {
-    constexpr std::string_view kKnown[] = {"kernel", "pattern", "flops", "bytes"};
-    if (std::ranges::find(kKnown, std::string_view(key)) == std::end(kKnown)) {
-      entry.Error("unknown member \"", key.substr(0, 60),
-                  "\"; valid members: kernel or pattern, flops and bytes (per execution)");
-    }
-  }
+  CheckMembers(entry, {"kernel", "pattern", "flops", "bytes"});
   if (work->name.empty() == work->pattern.empty()) {
     entry.Error("needs either kernel (an exact name) or pattern (a regular expression)");
   }
@@ -57,10 +61,16 @@ absl::StatusOr<std::vector<DeclaredWork>> ParseWork(std::string_view text,
   constexpr std::string_view kForm =
       R"(; the form is {"work": [{"kernel": "NAME", "flops": 8.6e9, "bytes": 3.3e7}]})";
   if (!parsed.is_object()) return InvalidArgument(path, ": not a JSON object", kForm);
+  if (const auto repeated = json::FindRepeatedMember(text)) {
+    return InvalidArgument(path, ": member \"", repeated->substr(0, 60),
+                           "\" occurs twice in one object; remove one");
+  }
   std::string wrong;
   const json::Field file(parsed, &wrong);
+  CheckMembers(json::Field(parsed, &wrong, "top level"), {"work"});
   std::vector<DeclaredWork> works;
-  if (!file.Has("work")) return InvalidArgument(path, ": no list \"work\"", kForm);
+  if (wrong.empty() && !file.Has("work")) return InvalidArgument(path, ": no list \"work\"", kForm);
+  if (file.At("work")->empty()) file.At("work").Error("declares nothing");
   file.At("work").Each([&](const json::Field& entry) {
     entry.Expect(entry->is_object(), "an object");
     if (entry.ok()) ReadEntry(entry, &works.emplace_back());

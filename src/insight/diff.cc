@@ -188,8 +188,11 @@ void DropRepeated(Captures* side, std::vector<std::string>* notes) {
       continue;
     }
     const bool twice = twin->source == capture.source;
-    notes->push_back(Cat(capture.source, twice ? " is given twice" : Cat(" repeats ", twin->source),
-                         " and counts once: it is not a second process"));
+    std::string note =
+        Cat(capture.source, twice ? " is given twice" : Cat(" repeats ", twin->source),
+            " and counts once: it is not a second process");
+    // The other side may have the same two captures.
+    if (std::ranges::find(*notes, note) == notes->end()) notes->push_back(std::move(note));
   }
   *side = std::move(kept);
 }
@@ -363,8 +366,14 @@ absl::StatusOr<DiffReport> DiffOf(Captures base, Captures head, const DiffOption
   NoteMatches(of_base, of_head, &report);
   for (const Captures* side : {&base, &head}) {
     for (const DiffCapture& capture : *side) {
-      report.diagnostics.insert(report.diagnostics.end(), capture.diagnostics.begin(),
-                                capture.diagnostics.end());
+      for (const DiagnosticRow& row : capture.diagnostics) {
+        // Both sides may name the same log directory.
+        const bool is_known =
+            row.code == DiagnosticName(DiagnosticCode::kOtherRuns) &&
+            std::ranges::find(report.diagnostics, row.message, &DiagnosticRow::message) !=
+                report.diagnostics.end();
+        if (!is_known) report.diagnostics.push_back(row);
+      }
     }
   }
   return report;

@@ -78,9 +78,8 @@ BriefReport FindingList::Take() && {
     // One slow device holds up all others.
     double share = 0;
     for (const BriefPart& part : finding.parts) {
-      const auto device = std::ranges::find_if(report_.devices, [&](const BriefDevice& each) {
-        return SameDevice(each.device, part.device);
-      });
+      const auto device = std::ranges::find_if(
+          report_.devices, [&](const BriefDevice& each) { return each.device == part.device; });
       share = std::max(share, AsDouble(part.recoverable_ps) / AsDouble(device->span_ps));
     }
     likely_ps = std::max(likely_ps, share * AsDouble(report_.span_ps));

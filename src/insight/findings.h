@@ -95,10 +95,6 @@ inline std::string NameOp(const std::string& op, const std::optional<std::string
   return function.has_value() ? OfFunction(op, *function) : op;
 }
 
-inline bool SameDevice(const DeviceRef& a, const DeviceRef& b) {
-  return a.input == b.input && a.plane == b.plane && a.ordinal == b.ordinal && a.host == b.host;
-}
-
 class FindingList {
  public:
   // `analysis` needs WhereWatch watchers; `where` is its report.

@@ -87,10 +87,7 @@ absl::StatusOr<std::optional<KernelsAlike>> CompareKernels(const Trace& trace,
   };
   ASSIGN_OR_RETURN(const Analysis analysis, AnalyzeAndWatch(trace, how, {}, make));
   for (const DeviceAnalysis& device : analysis.devices) {
-    const DeviceRef& ref = device.row.device;
-    const bool is_it = ref.input == runs.device.input && ref.plane == runs.device.plane &&
-                       ref.ordinal == runs.device.ordinal && ref.host == runs.device.host;
-    if (!is_it || device.watcher == nullptr) continue;
+    if (device.row.device != runs.device || device.watcher == nullptr) continue;
     return CompareKernels(*device.tables, static_cast<const KernelWatch&>(*device.watcher).kernels);
   }
   return std::nullopt;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "read/plane_index.h"
 #include "sort_parts.h"
 #include "status.h"
 
@@ -34,7 +33,7 @@ absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::Make(const WatchCo
 absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::MakeKeepingGaps(
     const WatchContext& context, size_t gaps) {
   ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context, HostNeed::kAll));
-  watch->WatchHost(context, {});
+  watch->WatchHost({});
   watch->KeepGaps(gaps);
   return watch;
 }
@@ -42,7 +41,7 @@ absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::MakeKeepingGaps(
 absl::StatusOr<std::unique_ptr<ExecutionWatcher>> WhereWatch::MakeTellingOwners(
     const WatchContext& context, std::span<const Interval> compiling) {
   ASSIGN_OR_RETURN(std::unique_ptr<WhereWatch> watch, MakeWatch(context, HostNeed::kAll));
-  watch->WatchHost(context, compiling);
+  watch->WatchHost(compiling);
   watch->sweep_->TellOwners();
   watch->keeps_durations_ = !watch->marking_.marked_by().has_value();
   watch->KeepSummary(context);
@@ -55,12 +54,8 @@ absl::StatusOr<std::unique_ptr<WhereWatch>> WhereWatch::MakeWatch(const WatchCon
   return std::unique_ptr<WhereWatch>(new WhereWatch(context, std::move(marking)));
 }
 
-void WhereWatch::WatchHost(const WatchContext& context, std::span<const Interval> compiling) {
-  const Plane& own = context.trace.planes[context.plane.plane];
-  const auto index = IndexPlanes(context.trace);
-  knows_host_ = std::ranges::any_of(index->HostPlanes(own), [&](uint32_t plane) {
-    return HasEvents(context.trace, context.trace.planes[plane]);
-  });
+void WhereWatch::WatchHost(std::span<const Interval> compiling) {
+  knows_host_ = marking_.host() != nullptr;
   if (!knows_host_) return;
   sweep_->WatchHost(HostIntervals(*marking_.host(), compiling),
                     /*waits_unlaunched=*/!marking_.has_launches());

@@ -74,7 +74,7 @@ class WhereWatch : public ExecutionWatcher {
   static absl::StatusOr<std::unique_ptr<WhereWatch>> MakeWatch(const WatchContext& context,
                                                                HostNeed need);
   WhereWatch(const WatchContext& context, StepMarking marking);
-  void WatchHost(const WatchContext& context, std::span<const Interval> compiling);
+  void WatchHost(std::span<const Interval> compiling);
   Piece PieceOf(const Execution& execution);
   void AddToLines();
   void AddEarly();

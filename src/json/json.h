@@ -90,6 +90,10 @@ Json Parse(std::string_view text, size_t most_levels = kMostLevels);
 // Why Parse discards a text: "it is not UTF-8 (byte 7)". Empty: it does not. Parses the text again.
 std::string ParseError(std::string_view text, size_t most_levels = kMostLevels);
 
+// The first member that occurs twice in one object of a text that Parse accepts. Parse keeps one of
+// its values. Parses the text again.
+std::optional<std::string> FindRepeatedMember(std::string_view text);
+
 // One line of JSON. Bytes that are not UTF-8 are replaced.
 std::string Dump(const Json& value);
 

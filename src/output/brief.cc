@@ -1,5 +1,6 @@
 // Brief: findings as text of at most so many bytes. First the largest ops are left out, then whole
-// findings, the last first; findings that are left out are counted.
+// findings, the last first; findings that are left out are counted. At last only the headline
+// remains, which is cut only if it alone is too long.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -62,6 +63,15 @@ std::vector<DiagnosticLine> CompletenessWarnings(const BriefReport& report) {
   for (DiagnosticLine& line : lines) line.text = ShortenWords(line.text, kWidth, "...");
   if (more > 0) lines.push_back({"warning", CountText(more, "more warning") + " in `report`"});
   return lines;
+}
+
+// Errors that concern no times, and the runs of a log directory that were not read.
+std::vector<DiagnosticLine> LastLines(const BriefReport& report) {
+  std::vector<DiagnosticRow> rows = OtherDiagnostics(report.diagnostics);
+  std::erase_if(rows, [](const DiagnosticRow& row) {
+    return row.severity != "error" && row.code != DiagnosticName(DiagnosticCode::kOtherRuns);
+  });
+  return DiagnosticLines(rows, /*with_infos=*/false);
 }
 
 // "GPU:0", "4 devices", "4 devices in 2 captures".
@@ -161,15 +171,34 @@ std::string OpsText(const BriefReport& report, size_t shown, const OutputOptions
   return text;
 }
 
+// One line, however long, so that the first line has all of it.
+std::string HeadlineLine(std::string_view headline, const OutputOptions& options) {
+  if (options.format == Format::kMarkdown) return absl::StrCat(MarkdownText(headline), "\n\n");
+  return absl::StrCat(options.color ? "\x1b[1m" : "", Printable(headline),
+                      options.color ? "\x1b[0m" : "", "\n");
+}
+
+// The headline, and the number of findings if it fits. A headline that is too long is cut.
+std::string HeadlineText(const BriefReport& report, size_t bytes, const OutputOptions& options) {
+  const std::string headline = HeadlineLine(report.headline, options);
+  const std::string count =
+      absl::StrCat("... ", CountText(report.findings.size(), "finding"), ": more --bytes\n");
+  if (headline.size() + count.size() <= bytes) return headline + count;
+  if (headline.size() <= bytes) return headline;
+  OutputOptions plain = options;
+  plain.color = false;
+  for (size_t width = std::min(DisplayWidth(report.headline), bytes); width > 0; --width) {
+    std::string cut = HeadlineLine(ShortenWords(report.headline, width, "..."), plain);
+    if (cut.size() <= bytes) return cut;
+  }
+  return "";
+}
+
 // `by_bytes`: no more of them fit.
 std::string PeopleText(const BriefReport& report, size_t shown, size_t ops, bool by_bytes,
                        const OutputOptions& options) {
   const bool is_markdown = options.format == Format::kMarkdown;
-  // One line, however long, so that the first line has all of it.
-  std::string text = is_markdown
-                         ? absl::StrCat(MarkdownText(report.headline), "\n\n")
-                         : absl::StrCat(options.color ? "\x1b[1m" : "", Printable(report.headline),
-                                        options.color ? "\x1b[0m" : "", "\n");
+  std::string text = HeadlineLine(report.headline, options);
   for (const DiagnosticLine& line : CompletenessWarnings(report)) {
     absl::StrAppend(
         &text, Paragraph(absl::StrCat(std::string(line.severity), ": ", line.text), 0, options),
@@ -203,10 +232,10 @@ std::string PeopleText(const BriefReport& report, size_t shown, size_t ops, bool
                   0, options));
   }
   absl::StrAppend(&text, OpsText(report, ops, options));
-  for (const DiagnosticLine& line :
-       DiagnosticLines(OtherDiagnostics(report.diagnostics), /*with_infos=*/false)) {
-    if (line.severity == "error")
-      absl::StrAppend(&text, "\n", Paragraph("error: " + line.text, 0, options));
+  for (const DiagnosticLine& line : LastLines(report)) {
+    absl::StrAppend(
+        &text, "\n",
+        Paragraph(absl::StrCat(std::string(line.severity), ": ", line.text), 0, options));
   }
   return text;
 }
@@ -270,7 +299,7 @@ absl::StatusOr<std::string> BriefText(const BriefReport& report, const BriefSize
     return InvalidArgument("--bytes ", size.bytes, ": the output without findings has ",
                            text.size(), " bytes; use a larger number");
   }
-  return Cat(CountText(report.findings.size(), "finding"), ", none of which fits\n");
+  return HeadlineText(report, size.bytes, options);
 }
 
 }  // namespace xplane_time::output

@@ -7,7 +7,6 @@
 #include "output/results.h"
 #include "output/trace_views.h"
 #include "result/rows.h"
-#include "xplane_time/diagnostics.h"
 
 namespace xplane_time::output {
 namespace {
@@ -238,8 +237,7 @@ DiffLine ShownOf(const DiffRow& row, const OutputOptions& options) {
   const std::optional<DiffPart>& part = row.head.has_value() ? row.head : row.base;
   if (IsWaiting(row.match) || !part.has_value()) return shown;
   shown.function = part->function;
-  const std::string& source = part->source;
-  if (!source.empty()) shown.source = source.substr(source.rfind('/') + 1);
+  if (!part->source.empty()) shown.source = WithoutFolder(part->source);
   return shown;
 }
 
@@ -395,12 +393,7 @@ View DiffView(const DiffReport& report, const OutputOptions& options) {
   if (!NothingChanged(report)) view.sections = DiffSections(report, options);
   view.diagnostics = DiagnosticLines(report.diagnostics, /*with_infos=*/false);
   const bool table = options.format == Format::kTable;
-  std::vector<std::string> notes = report.notes;
-  for (const DiagnosticRow& row : report.diagnostics) {
-    if (row.code != DiagnosticName(DiagnosticCode::kOtherRuns)) continue;
-    notes.push_back(absl::StrCat(row.count, " x ", row.message));
-  }
-  for (const std::string& note : notes) {
+  for (const std::string& note : report.notes) {
     view.remarks.push_back(
         {(table ? "note: " : "") + Printable(note), Tone::kDim, ViewLine::kItem});
   }

@@ -236,7 +236,7 @@ Section OutlierSection(const FleetReport& report, const OutputOptions& options) 
     section.notes.emplace_back(
         "hosts with collectives are compared by their time outside of collectives");
   }
-  if (report.outliers.empty()) section.notes.emplace_back("no function has runs");
+  if (report.outliers.empty()) section.notes.emplace_back("no function has runs with a known time");
   const auto rows =
       TopRows(proved, options.top.value_or(kDefaultRows), "rows", kByTop, &section.notes);
   RowGrid grid(rows);

@@ -113,7 +113,7 @@ void AddNumbers(const KernelRows& rows, const OutputOptions& options, bool all, 
   // Without the folder, which takes the room of other columns.
   const auto line = [](const KernelRow& row) -> std::optional<std::string> {
     if (!row.source.has_value()) return std::nullopt;
-    return row.source->substr(row.source->rfind('/') + 1);
+    return WithoutFolder(*row.source);
   };
   const bool comes_first = PrefersSources(rows);
   grid->Name("source", comes_first ? 24 : 12, line).Drop(comes_first ? 1 : 4).HideIfUnknown();

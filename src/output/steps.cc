@@ -46,11 +46,13 @@ std::string CountedSteps(const StepSummary& steps) {
   return text;
 }
 
-// "step time 37.2 ms (median of 10; 12 ms of it the device waits for the host, 32 %)". `names`: the
-// options that choose other steps.
-std::string TimeLine(const StepSummary& steps, const char* names) {
+// "step time 37.2 ms (median of 10; 12 ms of it the device waits for the host, 32 %)".
+// `can_name`: the command has --function.
+std::string TimeLine(const StepSummary& steps, bool can_name) {
   if (steps.has_no_steps()) {
-    return absl::StrCat("no step time: ", steps.reason, "; ", names);
+    return absl::StrCat("no step time: ", steps.reason,
+                        can_name && !steps.needs_marks ? "; --function names one, " : "; ",
+                        "--step-re makes host events steps");
   }
   if (steps.step_median_ps.value_or(0) <= 0) {
     return absl::StrCat("step time unknown: ", steps.reason,
@@ -67,16 +69,21 @@ std::string TimeLine(const StepSummary& steps, const char* names) {
   return text + ")";
 }
 
-// The longest step time of each capture.
+// The longest step time of each capture; 0: unknown.
 using CaptureTimes = std::map<uint32_t, double>;
+
+// 0: unknown.
+double StepTimePs(const auto& row) {
+  return row.steps.has_value() ? row.steps->step_median_ps.value_or(0) : 0;
+}
 
 template <typename Row>
 CaptureTimes TimesByCapture(std::span<const Row> devices, std::span<const InputRow> inputs) {
   CaptureTimes longest_ps;
   for (const Row& row : devices) {
-    if (!row.steps.has_value() || row.device.input >= inputs.size()) continue;
+    if (row.device.input >= inputs.size()) continue;
     double& of_capture_ps = longest_ps[inputs[row.device.input].capture];
-    of_capture_ps = std::max(of_capture_ps, row.steps->step_median_ps.value_or(0));
+    of_capture_ps = std::max(of_capture_ps, StepTimePs(row));
   }
   return longest_ps;
 }
@@ -97,23 +104,47 @@ std::string CapturesText(const CaptureTimes& longest_ps) {
   return text;
 }
 
+// A brief has only devices that executed something.
+template <typename Row>
+size_t CountExecuting(std::span<const Row> devices) {
+  return static_cast<size_t>(std::ranges::count_if(devices, [](const Row& row) {
+    if constexpr (requires { row.executions; }) return row.executions > 0;
+    return true;
+  }));
+}
+
+// ", the longest of 3 captures; partial: 1 of 4 captures has no step time".
+std::string AmongText(size_t known, size_t all, const char* what) {
+  std::string text =
+      known > 1 ? absl::StrCat(", the longest of ", CountText(known, what)) : std::string();
+  if (const size_t unknown = all - known; unknown > 0) {
+    absl::StrAppend(&text, "; partial: ", unknown, " of ", CountText(all, what),
+                    unknown == 1 ? " has" : " have", " no step time");
+  }
+  return text;
+}
+
 template <typename Row>
 std::vector<std::string> LinesOf(std::span<const Row> devices, std::span<const InputRow> inputs,
-                                 const char* names) {
+                                 bool can_name) {
   const auto longest = FindLongestSteps(devices);
   if (longest == devices.end()) return {};
-  const auto count = static_cast<size_t>(
-      std::ranges::count_if(devices, [](const Row& row) { return row.steps.has_value(); }));
-  std::vector<std::string> lines = {TimeLine(*longest->steps, names)};
+  std::vector<std::string> lines = {TimeLine(*longest->steps, can_name)};
   // Several captures are repeated ones of the same program.
   const CaptureTimes captures = TimesByCapture(devices, inputs);
-  if (count > 1 && !longest->steps->has_no_steps()) {
+  if (devices.size() > 1 && StepTimePs(*longest) > 0) {
     const std::vector<Row> rows(devices.begin(), devices.end());
-    absl::StrAppend(
-        &lines[0], " on ", DeviceNames(rows).Name(longest->device), ", the longest of ",
-        captures.size() > 1 ? CountText(captures.size(), "capture") : CountText(count, "device"));
+    const auto is_known = [](double ps) { return ps > 0; };
+    const auto known_captures = static_cast<size_t>(
+        std::ranges::count_if(captures, is_known, &CaptureTimes::value_type::second));
+    const auto known_devices = static_cast<size_t>(
+        std::ranges::count_if(devices, is_known, [](const Row& row) { return StepTimePs(row); }));
+    absl::StrAppend(&lines[0], " on ", DeviceNames(rows).Name(longest->device),
+                    captures.size() > 1
+                        ? AmongText(known_captures, captures.size(), "capture")
+                        : AmongText(known_devices, CountExecuting(devices), "device"));
   }
-  if (longest->steps->step_median_ps.value_or(0) > 0) {
+  if (StepTimePs(*longest) > 0) {
     lines.push_back(absl::StrCat(std::string(StepVerdictName(longest->steps->verdict)), ": ",
                                  longest->steps->reason));
     if (captures.size() > 1) lines.push_back(CapturesText(captures));
@@ -125,11 +156,11 @@ std::vector<std::string> LinesOf(std::span<const Row> devices, std::span<const I
 
 std::vector<std::string> StepLines(const Report& report) {
   return LinesOf(std::span<const DeviceRow>(report.devices), report.inputs,
-                 "--function names one, --step-re makes host events steps");
+                 /*can_name=*/true);
 }
 std::vector<std::string> StepLines(const BriefReport& report) {
   return LinesOf(std::span<const BriefDevice>(report.devices), report.inputs,
-                 "--step-re makes host events steps");
+                 /*can_name=*/false);
 }
 
 }  // namespace xplane_time::output

@@ -251,6 +251,11 @@ std::string_view BareFunction(std::string_view text) {
   return text.substr(begin, parameters - begin);
 }
 
+std::string WithoutFolder(std::string_view source) {
+  const std::string_view name = source.substr(source.rfind('/') + 1);
+  return std::string(name.empty() || name[0] == ':' ? source : name);
+}
+
 std::string ShortenWords(std::string_view text, size_t width, std::string_view ellipsis) {
   if (DisplayWidth(text) <= width) return std::string(text);
   const std::vector<absl::string_view> words =

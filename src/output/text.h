@@ -61,6 +61,10 @@ std::string ShortenMiddle(std::string_view text, size_t width, std::string_view 
 std::string ShortenAround(std::string_view text, size_t width, std::string_view ellipsis,
                           size_t at);
 
+// "model.py:12" for "/home/me/model.py:12"; unchanged if the last part names no file: "/",
+// "/tmp/:3".
+std::string WithoutFolder(std::string_view source);
+
 // At most `width` columns, cut between words if the first word fits.
 // ShortenWords("m=64 n=128 k=32", 11, "…")   "m=64 … k=32"
 std::string ShortenWords(std::string_view text, size_t width, std::string_view ellipsis);

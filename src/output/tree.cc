@@ -33,9 +33,9 @@ std::vector<double> WholeTotals(const TreeReport& report) {
 }
 
 // "/home/me/model.py:12 attention": "model.py:12 attention".
-std::string WithoutFolder(const std::string& line) {
-  const size_t slash = line.substr(0, line.find(' ')).rfind('/');
-  return slash == std::string::npos ? line : line.substr(slash + 1);
+std::string ShortLine(const std::string& line) {
+  const size_t end = std::min(line.find(' '), line.size());
+  return WithoutFolder(line.substr(0, end)) + line.substr(end);
 }
 
 // The lines of a row, unless its name contains them.
@@ -44,7 +44,7 @@ std::string LinesText(const TreeRow& row, bool with_folders) {
   if (row.lines.empty() || in_name) return "";
   std::string text;
   for (const std::string& line : row.lines) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", with_folders ? line : WithoutFolder(line));
+    absl::StrAppend(&text, text.empty() ? "" : ", ", with_folders ? line : ShortLine(line));
   }
   return row.lines_cut ? text + ", ..." : text;
 }

@@ -33,17 +33,16 @@ std::string Counted(uint64_t count, std::string_view what) {
 std::vector<ViewLine> FilterLines(const OutputOptions& options, bool with_devices) {
   struct Filter {
     std::string_view option, before, after;
-    bool selects_functions;
   };
   constexpr Filter kFilters[] = {
-      {"function", "only functions that match ", "", true},
-      {"prefix", "only functions that start with ", "", true},
-      {"exclude", "functions that match ", " are left out", true},
-      {"kernel", "only kernels that match ", " count", false},
-      {"exclude_kernel", "kernels that match ", " are left out", false},
-      {"scope", "only kernels with a scope or source line that matches ", " count", false}};
+      {"function", "only functions that match ", ""},
+      {"prefix", "only functions that start with ", ""},
+      {"exclude", "functions that match ", " are left out"},
+      {"kernel", "only kernels that match ", " count"},
+      {"exclude_kernel", "kernels that match ", " are left out"},
+      {"scope", "only kernels with a scope or source line that matches ", " count"}};
   std::vector<std::string> parts;
-  bool selects_functions = false;
+  bool names_function = false;  // perhaps the one whose runs are the steps
   for (const Filter& filter : kFilters) {
     const auto given = std::ranges::find(options.given, filter.option, &GivenOption::name);
     if (given == options.given.end()) continue;
@@ -51,12 +50,12 @@ std::vector<ViewLine> FilterLines(const OutputOptions& options, bool with_device
     if (pattern == nullptr) continue;
     parts.push_back(
         absl::StrCat(std::string(filter.before), Printable(*pattern), std::string(filter.after)));
-    selects_functions |= filter.selects_functions;
+    names_function |= filter.option == "function";
   }
   if (parts.empty()) return {};
   if (with_devices) {
-    parts.emplace_back(selects_functions ? "devices include all executions"
-                                         : "devices and steps include all executions");
+    parts.emplace_back(names_function ? "devices include all executions"
+                                      : "devices and steps include all executions");
   }
   return {{absl::StrCat("filter: ", absl::StrJoin(parts, "; ")), Tone::kPlain, ViewLine::kItem}};
 }
@@ -77,6 +76,8 @@ constexpr size_t kPlacedWidth = 140;   // of a diagnostic with its place; about 
 
 int Rank(const DiagnosticRow& row) {
   if (row.severity == "error") return 0;
+  // Every command states which run of a log directory it read.
+  if (row.code == DiagnosticName(DiagnosticCode::kOtherRuns)) return 2;
   if (row.severity == "info") return 3;
   // Rows that the user's options exclude are not suspicious.
   return row.code.starts_with("left_out_by_") ? 2 : 1;

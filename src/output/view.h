@@ -54,9 +54,9 @@ std::span<const Row> TopRows(const std::vector<Row>& rows, std::optional<size_t>
 std::string Counted(uint64_t count, std::string_view what);
 
 // Names that distinguish the devices.
-using DeviceKey = std::tuple<uint32_t, std::string, std::string, int64_t>;
+using DeviceKey = std::tuple<uint32_t, std::string, std::string, int64_t, uint32_t>;
 inline DeviceKey KeyOf(const DeviceRef& device) {
-  return {device.input, device.host, device.plane, device.ordinal.value_or(-1)};
+  return {device.input, device.host, device.plane, device.ordinal.value_or(-1), device.twin};
 }
 
 // "GPU:0" for "/device:GPU:0"; with the host or input if there are several.
@@ -93,7 +93,8 @@ bool ProgramTellsApart(const auto& rows) {
 // A line with the filters on functions and kernels; empty: none is given. `with_devices`: the view
 // also shows devices and steps, to which they do not apply.
 std::vector<ViewLine> FilterLines(const OutputOptions& options, bool with_devices);
-// Errors, warnings, then what the user's options left out ("note"), then infos if `with_infos`.
+// Errors, warnings, then what the arguments and options left out ("note"), then infos if
+// `with_infos`.
 std::vector<DiagnosticLine> DiagnosticLines(const std::vector<DiagnosticRow>& rows,
                                             bool with_infos);
 // Diagnostics that are not among the lines on completeness.

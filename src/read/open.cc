@@ -373,10 +373,12 @@ void NoteOtherRuns(const Input& input, Diagnostics* diagnostics) {
     names.push_back(others[i].substr(directory_size + 1));
   }
   const std::string directory = others[0].substr(0, directory_size);
+  const std::string read = std::filesystem::path(input.path).parent_path().filename().string();
   diagnostics->Note(
       DiagnosticCode::kOtherRuns,
       Cat(absl::StrJoin(names, ", "), hidden > 0 ? Cat(" and ", hidden, " earlier ones") : "",
-          "; for all runs give ", directory, "/*, for another one --run NAME"),
+          "; only ", read, ", the latest, was read; for all runs give ", directory,
+          "/*, for another one --run NAME"),
       {}, others.size());
 }
 

@@ -102,6 +102,7 @@ struct DeviceAnalysis {
   bool any_module = false;
   // Runs of wanted programs, by (program, start).
   std::vector<RunSample, UnsetAllocator<RunSample>> samples;
+  std::vector<bool> uncertain_programs;  // the split into runs is uncertain, also if not wanted
   // Runs of ranges of host time (range_runs.h): an execution may be in several ranges, or in none.
   // If a range of a function executed something, all of its ranges are present, in the host's
   // order.

@@ -14,7 +14,11 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
+#include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "devices/gpu_runs/host_evidence.h"
@@ -345,7 +349,11 @@ class PlaneAnalyzer {
   void MakeSamples(const std::vector<Run>& runs, DeviceMeter* meter, DeviceAnalysis* device) {
     meter->contents.Settle();
     std::vector<std::vector<uint32_t>> runs_of_program(device->tables->programs.size());
-    for (uint32_t i = 0; i < runs.size(); ++i) runs_of_program[runs[i].program].push_back(i);
+    device->uncertain_programs.resize(device->tables->programs.size());
+    for (uint32_t i = 0; i < runs.size(); ++i) {
+      runs_of_program[runs[i].program].push_back(i);
+      if (runs[i].uncertain) device->uncertain_programs[runs[i].program] = true;
+    }
     std::vector<SampleBatch> batches = BatchesOf(runs_of_program);
     device->samples.resize(batches.empty() ? 0 : batches.back().place + batches.back().runs);
     ParallelFor(batches.size(), reads_ahead_ ? request_.options.threads : 1, [&](size_t i) {
@@ -596,11 +604,21 @@ std::vector<uint64_t> BytesToRead(const Trace& trace, const std::vector<DevicePl
   return bytes;
 }
 
+// DeviceRef::twin, by plane.
+std::vector<uint32_t> CountEarlierTwins(const Trace& trace) {
+  std::map<std::tuple<uint32_t, std::string_view, std::string_view>, uint32_t> counts;
+  std::vector<uint32_t> twins;
+  for (const Plane& plane : trace.planes) {
+    twins.push_back(counts[{plane.file, plane.host, plane.name}]++);
+  }
+  return twins;
+}
+
 // The plane of the device, and its runs on the capture's axis.
-void Place(const Trace& trace, DeviceAnalysis* device) {
+void Place(const Trace& trace, std::span<const uint32_t> twins, DeviceAnalysis* device) {
   const Plane& plane = trace.planes[device->plane.plane];
   device->row.device = {std::string(plane.name), device->row.device.ordinal,
-                        std::string(plane.host), plane.file};
+                        std::string(plane.host), plane.file, twins[device->plane.plane]};
   device->capture = trace.files[plane.file].capture;
   const int64_t shift_ps = HostShiftPs(trace, plane.file);
   if (shift_ps == 0) return;
@@ -807,13 +825,14 @@ absl::StatusOr<Analysis> AnalyzeWith(const Trace& trace, const ReportOptions& op
   }
   damaged.Note(&analysis.diagnostics);
   std::set<int64_t> ordinals;
+  const std::vector<uint32_t> twins = CountEarlierTwins(trace);
   for (size_t i = 0; i < results.size(); ++i) {
     if (damaged.Has(file_of(i))) continue;
     Result& result = results[i];
     ordinals.merge(result.ordinals);
     analysis.diagnostics.Merge(result.diagnostics);
     for (DeviceAnalysis& device : *result.devices) {
-      Place(trace, &device);
+      Place(trace, twins, &device);
       analysis.devices.push_back(std::move(device));
     }
   }

@@ -178,16 +178,28 @@ const std::optional<Summary>& FunctionRow::metric(Metric which) const {
   return *by_metric[static_cast<size_t>(which)];
 }
 
+namespace {
+
+// Whether the name contains ":1", which is not in "GPU:10".
+bool NamesOrdinal(std::string_view name, std::string_view ordinal) {
+  for (size_t at = name.find(ordinal); at != name.npos; at = name.find(ordinal, at + 1)) {
+    const size_t end = at + ordinal.size();
+    if (end == name.size() || name[end] < '0' || name[end] > '9') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string DeviceName(const DeviceRef& device) {
   std::string name(device.plane == "/host:CPU" ? "CPU"
                                                : absl::StripPrefix(device.plane, "/device:"));
-  if (!device.ordinal) return name;
-  const std::string ordinal = absl::StrCat(":", *device.ordinal);
-  for (size_t at = name.find(ordinal); at != name.npos; at = name.find(ordinal, at + 1)) {
-    const size_t end = at + ordinal.size();  // ":1" is not in "GPU:10"
-    if (end == name.size() || name[end] < '0' || name[end] > '9') return name;
+  if (device.ordinal) {
+    const std::string ordinal = absl::StrCat(":", *device.ordinal);
+    if (!NamesOrdinal(name, ordinal)) name += ordinal;
   }
-  return name + ordinal;
+  if (device.twin > 0) absl::StrAppend(&name, " (plane ", device.twin + 1, ")");
+  return name;
 }
 
 std::vector<InputRow> DescribeInputs(const Trace& trace) {

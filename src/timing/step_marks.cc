@@ -30,11 +30,16 @@ absl::StatusOr<std::vector<StepMark>> ReadStepLine(const Trace& trace, const Pla
   return marks;
 }
 
-// Whether the device's host has events with this stat.
-bool HostHasStat(const Trace& trace, const Plane& own, std::string_view stat) {
+// Whether one of the planes of the device's host fulfils the condition.
+bool AnyHostPlane(const Trace& trace, const Plane& own, const auto& condition) {
   const auto index = IndexPlanes(trace);
   return std::ranges::any_of(index->HostPlanes(own),
-                             [&](uint32_t plane) { return HasStat(trace.planes[plane], stat); });
+                             [&](uint32_t plane) { return condition(trace.planes[plane]); });
+}
+
+// Whether the device's host has events with this stat.
+bool HostHasStat(const Trace& trace, const Plane& own, std::string_view stat) {
+  return AnyHostPlane(trace, own, [&](const Plane& plane) { return HasStat(plane, stat); });
 }
 
 std::vector<StepMark> HostMarks(const gpu_runs::HostEvidence& evidence) {
@@ -101,7 +106,11 @@ absl::StatusOr<StepMarking> StepMarking::Find(const WatchContext& context, HostN
   found.may_launch_ =
       found.rules_->launch_id.has_value() && HostHasStat(trace, plane, "correlation_id");
   const bool wants_launches = need != HostNeed::kMarks || context.evidence_is_read;
-  if (may_mark || (found.may_launch_ && wants_launches) || need == HostNeed::kAll) {
+  // A host without events proves nothing, such as that it dispatched no work.
+  found.has_host_ =
+      AnyHostPlane(trace, plane, [&](const Plane& of_host) { return HasEvents(trace, of_host); });
+  if (found.has_host_ &&
+      (may_mark || (found.may_launch_ && wants_launches) || need == HostNeed::kAll)) {
     ASSIGN_OR_RETURN(found.host_, context.evidence());
     found.has_launches_ = found.may_launch_ && !found.host_->launches.empty();
     if (may_mark) marks = HostMarks(*found.host_);

@@ -50,7 +50,7 @@ class StepMarking {
   std::optional<StepSource> marked_by() const { return marked_by_; }
   // Whether the marks are on the clock of the executions.
   bool on_clock() const { return clock_ == Clock::kProfile; }
-  // The activity of the host. Null: the host was not read.
+  // The activity of the host. Null: the host was not read, or the trace has no events of a host.
   const gpu_runs::HostEvidence* host() const { return host_; }
 
   // When an execution with this id was launched; kNoTimePs: unknown.
@@ -59,8 +59,9 @@ class StepMarking {
   uint32_t LaunchLine(int64_t launch_id) const;
   bool has_launches() const { return has_launches_; }  // on the host
   bool any_launch() const { return any_launch_; }      // of an execution that was asked for
-  // Whether the host may have launches, and was not read.
-  bool launches_are_unread() const { return may_launch_ && host_ == nullptr; }
+  // Whether the trace has events of a host that were not read, and whether they may be launches.
+  bool host_is_unread() const { return has_host_ && host_ == nullptr; }
+  bool launches_are_unread() const { return may_launch_ && host_is_unread(); }
   uint32_t StepOf(const Execution& execution);  // kNone: no step
 
  private:
@@ -71,7 +72,7 @@ class StepMarking {
   StepMarks marks_;
   std::optional<StepSource> marked_by_;
   const gpu_runs::HostEvidence* host_ = nullptr;
-  bool may_launch_ = false, has_launches_ = false;
+  bool has_host_ = false, may_launch_ = false, has_launches_ = false;
   bool any_launch_ = false;
   gpu_runs::LaunchTable::Place place_;
   size_t near_mark_ = 0;

@@ -149,6 +149,7 @@ void StepMeter::AddMemberAfterChange(int64_t start_ps, int64_t end_ps, uint32_t 
     BeginUnit(unit, start_ps, group);
     own.start_ps = start_ps;
     own.end_ps = end_ps;
+    own.program = at;
   } else if (!ended_.is_empty() && marking_.host() != nullptr && marking_.on_clock()) {
     own.input_ps +=
         CoveredPs(marking_.host()->input_waits, ended_.interval.start_ps, WaitedUntil(ended_));
@@ -215,14 +216,11 @@ StepMeter::Measured StepMeter::Measure(const Group& group, std::span<const uint3
   const std::vector<PlacedStep> placed = PlaceSteps(first_ps_, members);
   const size_t untimed = CountUntimed(members);
   found.timed = units.size() - untimed;
-  if (untimed > 0) found.first_run_ps = members[0].end_ps - members[0].start_ps;
+  found.first_ps = untimed > 0 ? members[0].end_ps - members[0].start_ps
+                               : placed[0].interval.end_ps - placed[0].interval.start_ps;
   if (found.timed == 0) return found;
   found.median_ps = MedianSpan(members, placed);
   found.period_ps = MedianPeriod(members, placed);
-  // A filter may have left out runs of the program.
-  found.has_times =
-      units[0] == group.first_unit && placed.back().interval.end_ps == group.last_end_ps;
-  if (!found.has_times) return found;
   found.times = group.at_last_end;
   if (untimed > 0) found.times -= group.at_first_end;
   for (size_t i = untimed; i < units.size(); ++i) {
@@ -243,10 +241,19 @@ StepMeter::Measured StepMeter::MeasureMarked() const {
   return Measure(groups_[0], order_, on_clock_);
 }
 
-StepMeter::Measured StepMeter::MeasureRuns(uint32_t program, std::span<const uint32_t> runs) const {
+std::vector<uint64_t> StepMeter::CountRuns() const {
+  std::vector<uint64_t> counts(groups_.size());
+  if (by_marks_) return counts;
+  for (const Unit& unit : units_) {
+    if (unit.program < counts.size()) ++counts[unit.program];
+  }
+  return counts;
+}
+
+StepMeter::Measured StepMeter::MeasureRuns(uint32_t program) const {
   std::vector<uint32_t> units;
-  for (const uint32_t run : runs) {
-    if (run < units_.size() && units_[run].start_ps != kNever) units.push_back(run);
+  for (uint32_t run = 0; run < units_.size(); ++run) {
+    if (units_[run].program == program) units.push_back(run);
   }
   if (units.empty() || program >= groups_.size()) return {};
   const uint32_t first = groups_[program].first_unit;  // of several that start together

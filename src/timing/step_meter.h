@@ -9,7 +9,7 @@
 //                        ^  ^    ^
 //            end of 7; another; begin of 8: what happened meanwhile is kept with 8
 //
-// Memory: 32 bytes a run, 200 bytes a marked step, 270 bytes a program.
+// Memory: 40 bytes a run, 200 bytes a marked step, 270 bytes a program.
 #pragma once
 
 #include <algorithm>
@@ -133,30 +133,33 @@ class StepMeter {
   // After Finish().
   const RankedUnion& work() const { return union_; }
   struct Measured {
-    uint64_t steps = 0;        // that have members
-    uint64_t timed = 0;        // that are in the following
-    int64_t first_run_ps = 0;  // of a first step without a known start: its members' span
+    uint64_t steps = 0;    // that have members
+    uint64_t timed = 0;    // that are in the following
+    int64_t first_ps = 0;  // span of the first step; of its members if its start is unknown
     std::optional<double> median_ps = {};
     std::optional<double> period_ps = {};  // median distance of the starts of consecutive steps
-    bool has_times = false;                // the following
     DeviceTimes times = {};
     // Idle time up to the first execution of a step: all of it; and without dispatches of the host.
     int64_t begin_idle_ps = 0, input_ps = 0;
     int64_t input_between_ps = 0;  // the same between the step and the one before
   };
-  // For the marked steps; for the runs of a program, given as `runs`.
+  // For the marked steps; for the runs of a program. Filters on functions and kernels do not change
+  // them.
   Measured MeasureMarked() const;
-  Measured MeasureRuns(uint32_t program, std::span<const uint32_t> runs) const;
+  Measured MeasureRuns(uint32_t program) const;
   // Without marks: the union of the executions of a program, whatever filters leave out.
   int64_t BusyPs(uint32_t program) const {
     return by_marks_ || program >= groups_.size() ? 0 : groups_[program].busy_ps;
   }
+  // Without marks: how many runs of each program have executions.
+  std::vector<uint64_t> CountRuns() const;
 
  private:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
   struct Unit {  // a step or a run
     int64_t start_ps = kNever, end_ps = 0;
     int64_t begin_idle_ps = 0, input_ps = 0;
+    uint32_t program = kNone;  // of a run
   };
   struct Between {  // a marked step and the end of the previous work
     int64_t from_ps = 0;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -16,13 +15,11 @@ namespace xplane_time {
 
 // The runs of each program.
 std::vector<std::span<const RunSample>> SamplesByProgram(std::span<const RunSample> samples);
-// The program with the largest active time, if it has two runs or more. Empty: no such program, or
-// a tie. `busy_ps` is the active time of a program; without it, that of its samples counts, which
-// filters on kernels change.
-std::span<const RunSample> LongestProgram(std::span<const RunSample> samples,
-                                          const std::function<int64_t(uint32_t)>& busy_ps = {});
+// The runs of the program with the largest active time. Empty: no program was active, or a tie.
+std::span<const RunSample> LongestProgram(std::span<const RunSample> samples);
 
-// Empty: neither marks nor a function; or the device's times are not known (PartsWatch::parts()).
+// Filters change no steps, except that --function may name the function with the steps. Empty:
+// neither marks nor a function; or the device's times are not known (PartsWatch::parts()).
 std::optional<StepSummary> SummarizeSteps(const DeviceAnalysis& device, const PartsWatch& watch,
                                           const Filters& filters);
 

@@ -123,6 +123,21 @@ FleetSummary MakeGang(double busy, double idle) {
   return summary;
 }
 
+TEST(FleetOutliers, RowsWithoutOwnOrBusyTimesAreUnknown) {
+  for (const bool lacks_own : {false, true}) {
+    FleetSummary summary = MakeGang(0, 0);
+    for (FleetFunction& row : summary.functions) {
+      (lacks_own ? row.own.own_ps : row.own.busy_ps).clear();
+    }
+    const auto rows = FindFleetOutliers(summary, {});
+    ASSERT_EQ(rows.size(), 20U);
+    for (const FleetOutlier& row : rows) {
+      EXPECT_EQ(row.verdict, FleetVerdict::kCannotTell);
+      EXPECT_EQ(row.measure, FleetMeasure::kUnknown);
+    }
+  }
+}
+
 TEST(FleetOutliers, TheHostThatWaitsLeastIsSlow) {
   for (const auto& [busy, idle] : {std::pair(0.05, 0.0), std::pair(0.0, 0.05)}) {
     const auto rows = FindFleetOutliers(MakeGang(busy, idle), {});

@@ -4,7 +4,7 @@ import subprocess
 import unittest
 
 from harness import BINARY, REPOSITORY, TESTDATA, EndToEndTest, environment, run
-from xspace import Plane, gpu, space, tpu
+from xspace import Plane, Ref, gpu, space, tpu
 
 SPMD = TESTDATA / "jax_cpu_spmd4.xplane.pb"
 
@@ -43,6 +43,59 @@ class Brief(EndToEndTest):
                                      each["recoverable_ps"] or 0)
                     self.assertEqual(each["certainty"] == "cannot_tell",
                                      each["recoverable_ps"] is None)
+
+    def test_planes_with_the_same_name_are_different_devices(self):
+        def plane(duration):
+            device = Plane("/device:GPU:0")
+            stream = device.line("Stream #1(Kernel)")
+            for i in range(6):
+                stream.event("sort", i * duration, duration, hlo_module=Ref("jit_f"), hlo_op=Ref("op"), program_id=1)
+            return device
+        for durations in ((50_000_000, 100_000_000), (100_000_000, 50_000_000, 70_000_000)):
+            path = self.at / "twins.xplane.pb"
+            path.write_bytes(space(*map(plane, durations)))
+            document = self.document(path)
+            self.assertEqual([each["span_ps"] for each in document["devices"]], [6 * each for each in durations])
+            largest, = (each for each in document["findings"] if each["code"] == "largest_op")
+            self.assertLessEqual(len(largest["parts"]), len(durations))
+            for each in document["devices"]:
+                self.assertLessEqual(each["recoverable_ps"], each["span_ps"])
+            if len(durations) == 2:
+                self.assertEqual([part["recoverable_ps"] for part in largest["parts"]], [6 * each for each in durations])
+            for command in ("report", "where", "functions", "headroom", "fleet"):
+                text = self.run_ok(command, path, "--wide").text
+                self.assertIn("GPU:0 (plane 2)", text, command)
+            kernels = self.run_ok("kernels", path, "--format", "json").json["kernels"]
+            self.assertEqual(sorted(each["total_ps"] for each in kernels), sorted(6 * each for each in durations))
+            self.assertEqual([each["share"] for each in kernels], [1] * len(durations))
+            energies = {each["busy_ps"] for each in self.run_ok("report", path, "--format", "json").json["devices"]}
+            self.assertEqual(energies, {6 * each for each in durations})
+
+    def test_one_execution_is_no_average(self):
+        for runs in (1, 2):
+            device = Plane("/device:GPU:0")
+            stream = device.line("Stream #1(Kernel)")
+            for i in range(runs):
+                stream.event("sort", i * 1_000_000, 1_000_000, hlo_module=Ref("jit_f"), hlo_op=Ref("op"), program_id=1)
+            path = self.at / "one.xplane.pb"
+            path.write_bytes(space(device))
+            largest, = (each for each in self.document(path)["findings"] if each["code"] == "largest_op")
+            times = "1 execution, 1.00 us" if runs == 1 else "2 executions, 1.00 us each on average"
+            self.assertIn(times + ", without the time", largest["evidence"])
+
+    def test_the_headline_is_cut_last(self):
+        path = TESTDATA / "gpu" / "h200_train.xplane.pb.gz"
+        headline = self.document(path)["headline"]
+        for size in (64, 80, 100, len(headline), len(headline) + 1, 150, 200, 300, 600, 1200):
+            for form in ("table", "markdown"):
+                text = self.run_ok("brief", path, "--bytes", size, "--format", form).text
+                self.assertLessEqual(len(text.encode()), size)
+                first = text.splitlines()[0].replace("\\", "")
+                if size >= len(headline) + 10:
+                    self.assertEqual(first, headline, (size, form))
+                else:
+                    self.assertTrue(headline.startswith(first.partition("...")[0].strip()), (size, first))
+                    self.assertGreater(len(first), size // 2)
 
     def test_every_command_runs_as_it_is(self):
         name = "it's a $trace é.xplane.pb"

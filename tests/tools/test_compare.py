@@ -442,11 +442,17 @@ class Compare(Decisions):
             run_folder.mkdir(parents=True)
             path.rename(run_folder / "vm.xplane.pb")
         other = self.side("other", self.TIMES, 1)[0]
-        for done in (run("report", folder), run("compare", folder, other), run("diff", folder, other),
-                     run("compare", folder, other, "--format", "json")):
-            text = " ".join(done.text.split())
-            self.assertIn("runs of a log directory were not read, only its latest: 2026_01_01, 2026_01_02; "
-                          f"for all runs give {folder}/plugins/profile/*, for another one --run NAME", text)
+        commands = [(name, folder) for name in ("report", "brief", "kernels", "functions", "where", "headroom", "tree",
+                                                "fleet")]
+        commands += [("compare", folder, other), ("diff", folder, other), ("diff", folder, folder),
+                     ("compare", folder, other, "--format", "json"), ("brief", folder, "--format", "json"),
+                     ("planes", folder), ("summarize", folder, "-o", self.at / "s.xts")]
+        for words in commands:
+            done = run(*words)
+            text = " ".join((done.text + done.message).split())
+            self.assertEqual(text.count(
+                "runs of a log directory were not read: 2026_01_01, 2026_01_02; only 2026_01_03, the latest, was read; "
+                f"for all runs give {folder}/plugins/profile/*, for another one --run NAME"), 1, (words, text))
         runs = sorted((folder / "plugins" / "profile").glob("*"))
         done = self.compare(runs, runs, "--format", "json")  # the advice, followed
         self.assertEqual(len(done.json["base"]), 3)
@@ -495,6 +501,16 @@ class Compare(Decisions):
         done = self.compare(base + base, self.side("head", self.TIMES, 1))
         self.assertEqual(done.code, 12)
         self.assertIn("is given twice and counts once", " ".join(done.text.split()))
+
+    def test_a_note_on_both_sides_is_printed_once(self):
+        base, head = self.side("base", self.TIMES, 1)[0], self.side("head", self.TIMES, 1)[0]
+        copy = self.write("copy.trace", base.read_bytes())
+        note = f"{copy} repeats {base} and counts once: it is not a second process"
+        for command in ("compare", "diff"):
+            done = run(command, "--base", base, copy, "--head", head, base, copy)
+            self.assertEqual(" ".join(done.text.split()).count(note), 1, done.text)
+            done = run(command, "--base", base, copy, "--head", head, base, copy, "--format", "json")
+            self.assertEqual(done.json["notes"].count(note), 1, done.text)
 
     def test_google_benchmark_json(self):
         context = {"num_cpus": 8, "library_build_type": "release"}

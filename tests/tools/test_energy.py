@@ -1,5 +1,6 @@
 """Tests of energy on simulated traces and logs with known energies (tests/support/write_power_world.cc)."""
 import csv
+import gzip
 import json
 import os
 import random
@@ -7,8 +8,8 @@ import subprocess
 import unittest
 import xml.etree.ElementTree
 
-from harness import REPOSITORY, EndToEndTest, memory_can_be_limited, run
-from xspace import Plane, Unsigned, space, tpu
+from harness import REPOSITORY, TESTDATA, EndToEndTest, memory_can_be_limited, run
+from xspace import Plane, Ref, Unsigned, space, tpu
 
 WRITE_WORLD = os.environ.get("WRITE_POWER_WORLD")
 
@@ -77,6 +78,18 @@ class Energy(EndToEndTest):
         for row in done.json["kernels"]:
             self.assertAlmostEqual(row["energy_j"], truth[row["kernel"]],
                                    delta=0.1 * truth[row["kernel"]])
+
+    def test_planes_with_the_same_name_share_no_sensor(self):
+        """One sensor measures one device, so its energy is not given to each of two planes."""
+        gpu = TESTDATA / "gpu"
+        content = gzip.decompress((gpu / "h200_mixture.xplane.pb.gz").read_bytes())
+        words = ("--power", gpu / "h200_mixture.power.jsonl", "--format", "json")
+        self.assertEqual(run("energy", self.write("one.xplane.pb", content), *words).code, 0)
+        twin = Plane("/device:GPU:0", id=77)
+        twin.line("Stream #1(Kernel)").event("k", 0, 1_000_000, hlo_module=Ref("jit_f"), hlo_op=Ref("op"), program_id=1)
+        done = run("energy", self.write("two.xplane.pb", content + space(twin)), *words)
+        self.assertEqual((done.code, done.out), (65, b""), done.text[:300])
+        self.assertIn("several planes of the file have this name", done.message)
 
     def test_functions_are_the_sums_of_their_kernels(self):
         document, _ = self.document("mix")

@@ -214,6 +214,15 @@ class Errors(EndToEndTest):
             self.assertEqual((done.code, done.out), (65, b""), done.message)
             self.assertIn(text, done.message)
 
+    def test_a_known_name_is_not_corrected(self):
+        trace = TESTDATA / "jax_cpu_variants.xplane.pb"
+        function = "jit_autotune_fn_1"
+        done = run("report", trace, "--function", function, "--kernel", "nothing")
+        self.assertEqual((done.code, done.out), (65, b""), done.message)
+        self.assertNotIn("did you mean", done.message)
+        done = run("report", trace, "--function", function + "x")
+        self.assertIn(f"did you mean {function}", done.message)
+
     def test_what_the_user_left_out_is_not_suspicious(self):
         trace = TESTDATA / "jax_cpu_variants.xplane.pb"
         for option in (("--min-duration", "9000"), ("--max-events", "300")):

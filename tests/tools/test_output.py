@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 from harness import BINARY, EndToEndTest, TESTDATA, csv_rows, environment, run
-from xspace import Plane, gpu, space
+from xspace import Plane, Ref, gpu, space
 
 BIG = TESTDATA / "jax_cpu_variants.xplane.pb"
 COMMANDS = ("report", "planes", "functions", "kernels", "tree", "events")
@@ -164,6 +164,19 @@ class SourceLines(EndToEndTest):
                       (BIG, "--function", "^jit_autotune_fn_5$")):
             self.assertRegex(self.run_ok(*words, env=narrow).text, self.LINE)
         self.assertRegex(self.run_ok(BIG, env=narrow).text, r"source +function\n.*:\d+ +jit_aut")
+
+    def test_a_source_whose_last_part_names_no_file(self):
+        sources = ["/", "/tmp/", "/tmp/:5", "/home/a b/model.py:10", "C:\\f.py:7", "/noline.py"]
+        shown = ["/", "/tmp/", "/tmp/:5", "model.py:10", "C:\\f.py:7", "noline.py"]
+        plane = Plane("/device:GPU:0")
+        stream = plane.line("Stream #1(Kernel)")
+        for i, source in enumerate(sources):
+            stream.event(f"k{i}", i * 1000, 900 - i, hlo_module=Ref("jit_f"), hlo_op=Ref("op"), program_id=1, source=source)
+        path = self.write("g.xplane.pb", space(plane))
+        self.assertEqual([row["source"] for row in self.run_json("kernels", path)["kernels"]], sources)
+        text = self.run_ok("kernels", path, "--columns", "kernel,source").text
+        for i, name in enumerate(shown):
+            self.assertRegex(text, rf"(?m)^k{i} .* {re.escape(name)} *(\S+)?$")
 
     def test_unknown(self):
         path = self.write("g.xplane.pb", space(gpu()))

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import GOLDEN, HERE, REPOSITORY, EndToEndTest, environment, run
+from harness import GOLDEN, HERE, REPOSITORY, TESTDATA, EndToEndTest, environment, in_parallel, run
 from test_golden import GROUPS, make_inputs
 from test_power_planning import square_wave_log
 
@@ -146,6 +146,23 @@ class Schemas(EndToEndTest):
         for line, document in (*self.of_goldens(), *self.of_runs()):
             self.check(line, document)
         self.assertEqual(self.seen, COMMANDS)
+
+    def test_documents_of_every_file_of_testdata(self):
+        """The goldens have the JSON of only some commands for each file."""
+        self.seen = {}
+        traces = [*TESTDATA.rglob("*.xplane.pb"), *TESTDATA.rglob("*.xplane.pb.gz"), *TESTDATA.glob("*.json")]
+        self.assertGreater(len(traces), 16)
+        commands = ["report", "report --samples", "planes", "functions", "kernels", "tree", "brief", "where", "where --steps",
+                    "where --gaps", "headroom", "events", "fleet", "pick"]
+        lines = [f"{command} {trace}" for command in commands for trace in traces]
+        lines += [f"{command} {trace} {trace}" for command in ("compare", "diff") for trace in traces]
+        done = in_parallel(lambda line: run(*line.split(), "--format", "json"), lines)
+        for line, result in zip(lines, done):
+            if not result.out:  # an error, such as a trace without variants
+                self.assertNotEqual(result.message, "", line)
+                continue
+            self.check(line, result.json)
+        self.assertEqual(set(self.seen), {line.split()[0] for line in lines})
 
     def test_every_command_is_known_here(self):
         def subcommands(*of):

@@ -1,9 +1,10 @@
 """Tests of the step time and the verdict at the top of a report, through the program."""
 import unittest
+from random import Random
 
 from harness import TESTDATA, EndToEndTest, run
 from test_kineto import event, trace
-from xspace import Plane, space
+from xspace import Plane, Ref, space
 
 
 def tpu_runs(*runs):
@@ -14,6 +15,22 @@ def tpu_runs(*runs):
         modules.event(f"{function}({program})", start * 1_000_000, duration * 1_000_000)
         ops.event("fusion.1", start * 1_000_000, duration * 1_000_000)
     return space(device)
+
+
+def marked_gpu(durations, gap=0, host=None):
+    """Steps of so many us, marked by the line Steps, with `gap` us between them, and a host with an event of this name."""
+    device, us = Plane("/device:GPU:0"), 1_000_000
+    stream, marks = device.line("Stream #1(Kernel)"), device.line("Steps")
+    other = Plane("/host:CPU", id=2)
+    thread = other.line("python")
+    at = 0
+    for i, duration in enumerate(durations):
+        marks.event(str(i), at * us, (duration + 1) * us)
+        stream.event("k", at * us, duration * us, hlo_module=Ref("jit_f"), hlo_op=Ref("op"), program_id=1)
+        if host:
+            thread.event(host, at * us, duration * us)
+        at += duration + 1 + gap
+    return space(device, *([other] if host else []))
 
 
 class Verdict(EndToEndTest):
@@ -147,8 +164,102 @@ class FirstRun(EndToEndTest):
         self.assertEqual(self.run_json("brief", loop(100))["doubts"], [])
 
 
+class MarkedFirstStep(EndToEndTest):
+    """The line `Steps` marks all steps, so the first one has a known time."""
+
+    def steps(self, *durations):
+        device, = self.run_json(self.write("t.trace", marked_gpu(durations)))["devices"]
+        brief, = self.run_json("brief", self.at / "t.trace")["devices"]
+        self.assertEqual(brief["steps"], device["steps"])
+        return device["steps"]
+
+    def test_a_warm_up(self):
+        steps = self.steps(100_000, *[100] * 5)
+        self.assertEqual((steps["verdict"], steps["reason"]), (
+            "unclear", "the first marked step takes 99.5 % of the time of all steps (a warm-up?), "
+                       "and all later steps 0.5 %"))
+        self.assertIn("takes 99.5 %", self.run_json("brief", self.at / "t.trace")["headline"])
+
+    def test_no_warm_up(self):
+        for durations in ([100] * 6, [300, *[100] * 5], [60, 40], [100]):
+            self.assertEqual(self.steps(*durations)["verdict"], "device-bound", durations)
+
+
+class Host(EndToEndTest):
+    """Six steps of 100 us, with 1 ms between them. Only a host shows why the device waits."""
+
+    def path(self, host):
+        return self.write("t.trace", marked_gpu([100] * 6, gap=1000, host=host))
+
+    def test_without_a_host_no_command_knows_why_the_device_waits(self):
+        path = self.path(None)
+        for command in ("report", "brief"):
+            device, = self.run_json(command, path)["devices"]
+            steps = device["steps"]
+            self.assertEqual((steps["verdict"], steps["waits_for_input_ps"], steps["waits_for_input_share"]),
+                             ("unclear", None, None), command)
+            self.assertIn("the trace has no host events that show why", steps["reason"])
+        document = self.run_json("brief", path)
+        self.assertNotIn("input-bound", document["headline"])
+        self.assertNotIn("input_bound", [each["code"] for each in document["findings"]])
+        device, = self.run_json("where", path)["devices"]
+        self.assertIsNone(device["waits_for_input_ps"])
+        for words in (("report", path), ("brief", path), ("report", path, "--format", "html")):
+            self.assertNotIn("input-bound", self.run_ok(*words).text)
+
+    def test_a_host_plane_without_events_is_no_host(self):
+        for name in ("/host:CPU", "/host:metadata"):
+            empty = Plane(name, id=2)
+            empty.line("python")
+            path = self.write("t.trace", marked_gpu([100] * 6, gap=1000) + space(empty))
+            device, = self.run_json("brief", path)["devices"]
+            self.assertEqual((device["steps"]["verdict"], device["steps"]["waits_for_input_ps"]), ("unclear", None))
+
+    def test_with_a_host(self):
+        path = self.path("my python code")
+        device, = self.run_json("brief", path)["devices"]
+        steps = device["steps"]
+        self.assertEqual(steps["verdict"], "input-bound")
+        # The share has the base that the reason states.
+        self.assertLessEqual(steps["waits_for_input_share"], 1)
+        self.assertIn(f"the device waits {steps['waits_for_input_share']:.0%}".replace("%", " %"), steps["reason"])
+        where, = self.run_json("where", path)["devices"]
+        self.assertEqual(where["waits_for_input_ps"], steps["waits_for_input_ps"])
+        report, = self.run_json(path)["devices"]
+        self.assertEqual(report["steps"]["verdict"], "unclear")
+        self.assertIn("the report does not read the host events that may show why; xplane-time brief does",
+                      report["steps"]["reason"])
+
+
 class Captures(EndToEndTest):
     """Several inputs are repeated captures of the same program."""
+
+    def test_a_capture_without_a_step_time(self):
+        known = self.write("known.trace", tpu_runs(*[("jit_a", 1, 20 * i, 20) for i in range(4)]))
+        unknown = [self.write(f"unknown{n}.trace", tpu_runs(*[
+            (name, at + 1, (300 + n) * i + 100 * at, 100) for i in range(4) for at, name in enumerate(("jit_a", "jit_b", "jit_c"))]))
+            for n in range(2)]
+        for command in ("report", "brief"):
+            for order in ([known, unknown[0]], [unknown[0], known]):
+                text = " ".join(self.run_ok(command, *order).text.split())
+                self.assertIn("; partial: 1 of 2 captures has no step time", text)
+                self.assertNotIn("the longest of", text)
+            text = " ".join(self.run_ok(command, known, *unknown).text.split())
+            self.assertIn("; partial: 2 of 3 captures have no step time", text)
+        self.assertIn("step time 20.0 us in 1 of 3 captures, ", self.run_json("brief", known, *unknown)["headline"])
+
+    def test_a_device_without_a_step_time(self):
+        def device(ordinal, functions):
+            plane = Plane(f"/device:GPU:{ordinal}", id=ordinal + 1)
+            stream = plane.line("Stream #1(Kernel)")
+            for i in range(12):
+                name = functions[i % len(functions)]
+                stream.event("k", i * 10_000_000, 9_000_000, hlo_module=Ref(name), hlo_op=Ref("op"), program_id=ord(name[-1]))
+            return plane
+        path = self.write("t.trace", space(device(0, ["jit_a"]), device(1, ["jit_a", "jit_b"])))
+        for command in ("report", "brief"):
+            self.assertIn("on GPU:0; partial: 1 of 2 devices has no step time",
+                          " ".join(self.run_ok(command, path).text.split()))
 
     def test_the_step_time_of_each(self):
         slow, fast = (self.write(f"{name}.trace", tpu_runs(*[("jit_a", 1, us * i, us) for i in range(4)]))
@@ -159,6 +270,108 @@ class Captures(EndToEndTest):
             self.assertIn("step times by capture: #1 50.0 us, #2 20.0 us", text)
         self.assertIn("2 devices in 2 captures: together", text)
         self.assertNotIn("capture:", self.run_ok(slow).text)
+
+
+class Filters(EndToEndTest):
+    """Filters on functions change no steps. Only --function may name the function with the steps."""
+
+    def loop(self, random):
+        """A trace of a loop over up to four functions, of which some take equally long."""
+        durations = [random.choice((10, 10, 20, 50, 120)) for _ in range(random.randint(1, 4))]
+        runs, at = [], 0
+        for _ in range(random.randint(1, 5)):
+            for i, duration in enumerate(durations):
+                if random.random() < 0.9:
+                    runs.append((f"jit_{'abcd'[i]}", i + 1, at, duration))
+                    at += duration + random.choice((0, 0, 5))
+        return runs or [("jit_a", 1, 0, 10)]
+
+    def test_steps_are_those_of_the_whole_trace(self):
+        random = Random(7)
+        for case in range(25):
+            runs = self.loop(random)
+            path = self.write("t.trace", tpu_runs(*runs))
+            plain, = self.run_json(path)["devices"]
+            busy = {}
+            for function, _, _, duration in runs:
+                busy[function] = busy.get(function, 0) + duration
+            names = sorted(busy)
+            options = [("--prefix", "jit_"), *(("--prefix", name) for name in names)]
+            if len(names) > 1:
+                options += [("--exclude", name) for name in names]
+                options += [("--function", "|".join(names[:2]))] * (len(names) > 2)
+            for given in options:
+                if given[0] == "--function" and len(names) == 1:
+                    continue
+                device, = self.run_json(path, *given)["devices"]
+                self.assertEqual(device["steps"], plain["steps"], (case, runs, given))
+            # The definition.
+            longest = [name for name in names if busy[name] == max(busy.values())]
+            expected = longest[0] if len(longest) == 1 and 2 * busy[longest[0]] >= sum(busy.values()) and \
+                sum(run[0] == longest[0] for run in runs) > 1 else None
+            self.assertEqual(plain["steps"]["step_function"], expected, runs)
+            if expected is None:
+                self.check_reason(path, plain["steps"], busy, longest, runs)
+
+    def check_reason(self, path, steps, busy, longest, runs):
+        reason = steps["reason"]
+        if len(longest) > 1:
+            self.assertIn("take equally long", reason)
+        elif 2 * busy[longest[0]] < sum(busy.values()):
+            self.assertIn(f"{longest[0]} takes most, ", reason)
+        else:
+            self.assertEqual(reason, f"the trace has only one run of {longest[0]}")
+        line = " ".join(self.run_ok(path).text.split())
+        self.assertIn("no step time: " + reason, line)
+        # The advice works.
+        named = [name for name in busy if sum(run[0] == name for run in runs) > 1]
+        self.assertEqual("--function names one" in line, bool(named), line)
+        for name in named:
+            device, = self.run_json(path, "--function", f"^{name}$")["devices"]
+            self.assertEqual(device["steps"]["step_function"], name)
+
+    def test_programs_of_one_function_that_tie(self):
+        runs = [("jit_a", 1 + i % 2, 10 * i, 10) for i in range(8)]
+        text = " ".join(self.run_ok(self.write("t.trace", tpu_runs(*runs))).text.split())
+        self.assertIn("no step time: program 1 of jit_a and program 2 of jit_a take equally long, more than any "
+                      "other program, so it is unknown whose runs are steps; --step-re makes", text)
+
+    def test_many_programs_that_tie(self):
+        runs = [(f"jit_{'abcde'[i % 5]}", i % 5, 10 * i, 10) for i in range(10)]
+        text = " ".join(self.run_ok(self.write("t.trace", tpu_runs(*runs))).text.split())
+        self.assertIn("no step time: jit_a, jit_b and 3 more compiled programs take equally long", text)
+
+    def test_the_filter_line_states_that_steps_include_all(self):
+        path = self.write("t.trace", tpu_runs(*[("jit_a", 1, 10 * i, 10) for i in range(4)], ("jit_b", 2, 40, 1)))
+        for option in ("--exclude", "--prefix"):
+            self.assertIn("devices and steps include all executions",
+                          " ".join(self.run_ok(path, option, "jit_b").text.split()))
+
+
+class Headline(EndToEndTest):
+    """The headline of a brief never names another limit than the verdict on the steps."""
+
+    def test_a_long_gap_between_two_loops(self):
+        for doing in ("aten::item", "DataLoader.__next__"):
+            events, at = [], 0
+            for i in range(40):
+                at += 100 if i != 20 else 2500
+                number = i + 1
+                events += [event("user_annotation", 1, 1, at, 99, f"ProfilerStep#{i}"),
+                           event("cuda_runtime", 1, 1, at + 1, 1, "cudaLaunchKernel", correlation=number),
+                           event("kernel", 0, 7, at + 3, 96, "gemm", correlation=number)]
+                if i == 19:
+                    events.append(event("cpu_op", 1, 1, at + 100, 2390, doing))
+            document = self.run_json("brief", self.write("t.json", trace(events)))
+            verdict = document["devices"][0]["steps"]["verdict"]
+            self.assertGreater(document["findings"][0]["share"], 0.3)
+            names = {name for name in ("input-bound", "host-bound", "device-bound", "communication-bound")
+                     if name in document["headline"]}
+            self.assertEqual(names, {verdict}, document["headline"])
+            if doing == "aten::item":
+                self.assertEqual(verdict, "device-bound")
+                self.assertIn("; largest finding: the device is idle and its host has launched no work: ",
+                              document["headline"])
 
 
 class StepNames(EndToEndTest):
