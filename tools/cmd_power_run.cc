@@ -278,8 +278,9 @@ class PowerRun : public Command {
                  "URL of the server for HTTP clients, such as http://127.0.0.1:8000/v1");
     client
         .Value("--client-param", &parameters_, "NAME=VALUE",
-               "Set a parameter of the client; others are passed to the server unchanged, with "
-               "VALUE as JSON or text; repeatable")
+               "Set a parameter of the client (listed by power clients); parameters that are "
+               "not in the list are passed to the server unchanged, with VALUE as JSON or text; "
+               "repeatable")
         ->allow_extra_args(false);
     client.Value(
         "--concurrency", &run_.concurrency, "N",

@@ -266,8 +266,7 @@ class TuneCommand : public Command {
                                         "  xplane-time tune decide < requests.jsonl\n"
                                         "  xplane-time tune decide --space space.json\n"});
     Heading(decide, kOwn)
-        .Value("--space", &space_path_, "FILE",
-               "Search space for messages of type open without a space");
+        .Value("--space", &space_path_, "FILE", "Search space for open messages that contain none");
     replay_ = AddAction(line, &TuneCommand::ReplaySession,
                         {"replay", "Decide a recorded session again with other rules",
                          "  xplane-time tune replay --delta 1%\n"

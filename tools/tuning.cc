@@ -14,7 +14,7 @@ namespace xplane_time::tools {
 
 void AddHarnessLimits(const Heading& heading, ProcessHarnessOptions* harness) {
   heading.Value("--calls", &harness->calls, "N",
-                "Calls per timed run; the time of a run is the time of one call (default 1)",
+                "Calls per timed run; the measured time is divided by N (default 1)",
                 CLI::Range(1, 1'000'000));
   heading.Seconds("--slot-timeout", &harness->slot_timeout,
                   "Time limit of a run, in seconds (default 60)");

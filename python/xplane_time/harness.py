@@ -175,13 +175,16 @@ def _compare(got: Any, wanted: Any, at: str) -> None:
     """`at` is the position in the result: "['x'][0]: ", or empty."""
     if isinstance(wanted, Mapping):
         if not isinstance(got, Mapping) or got.keys() != wanted.keys():
-            keys = sorted(map(str, got)) if isinstance(got, Mapping) else type(got).__name__
-            raise WrongResultError(f"{at}{keys}, not {sorted(map(str, wanted))}"[:500])
+            what = (f"the keys are {sorted(map(str, got))}" if isinstance(got, Mapping)
+                    else f"the result is a {type(got).__name__}")
+            keys = f"the expected keys are {sorted(map(str, wanted))}"
+            raise WrongResultError(f"{at}{what}; {keys}"[:500])
         for key in wanted:
             _compare(got[key], wanted[key], f"{at.removesuffix(': ')}[{key!r}]: ")
     elif isinstance(wanted, (tuple, list)):
         if not isinstance(got, (tuple, list)):
-            raise WrongResultError(f"{at}a {type(got).__name__}, not {len(wanted)} results")
+            raise WrongResultError(f"{at}the result is a {type(got).__name__}, not a list or "
+                                   f"tuple of {len(wanted)} results")
         if len(got) != len(wanted):
             raise WrongResultError(f"{at}{len(got)} results, not {len(wanted)}")
         for index, (one, other) in enumerate(zip(got, wanted)):

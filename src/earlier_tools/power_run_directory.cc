@@ -505,7 +505,8 @@ class KeptRun : public RunDirectory {
     const auto index = record["index"].get<uint64_t>();
     if (done_.contains(index)) return damaged("a repeated index");
     if (index >= options_.input_records.value_or(UINT64_MAX)) {
-      return damaged("an index beyond the data set, so it belongs to another one");
+      return damaged(
+          "an index beyond the end of the data set; the line belongs to another data set");
     }
     if (!power::IsRunRecord(record)) return damaged("not a record of a run");
     if (options_.retry_failed && record["status"] != "ok") return false;

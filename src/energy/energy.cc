@@ -991,8 +991,9 @@ absl::Status CheckMap(const std::map<int32_t, std::string>& map, const Analysis&
     };
     if (std::ranges::any_of(analysis.devices, is_it)) continue;
     return InvalidArgument(
-        "--map: the trace has no device ", ordinal, " (", id,
-        "); devices in the trace: ", there.empty() ? "none has a number" : there);
+        "--map: the trace has no device ", ordinal, " (", id, "); ",
+        there.empty() ? "the devices of the trace have no numbers" : "devices in the trace: ",
+        there);
   }
   return absl::OkStatus();
 }

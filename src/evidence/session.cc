@@ -250,7 +250,7 @@ absl::StatusOr<DecisionCheck> CheckDecision(const RecordedSession& session) {
   const json::Json* const claim = verdict.is_object() ? json::Find(verdict, "claim") : nullptr;
   Claim known = Claim::kUndecided;
   if (claim == nullptr || !json::FromJson(*claim, &known)) {
-    return DataLoss(kSession, ": $.verdict.claim: is not a claim");
+    return DataLoss(kSession, ": $.verdict.claim: unknown claim");
   }
   const auto stored = ReadTuneResult(*session.info.verdict_json);
   if (!stored.has_value()) return DataLoss(kSession, ": $.verdict cannot be read");

@@ -103,7 +103,7 @@ std::string HeadText(const BriefReport& report) {
   const double share = ToDouble(report.recoverable_ps) / ToDouble(report.span_ps);
   return absl::StrCat(who, "; fixing all findings could save at most ",
                       TimeText(ToDouble(report.recoverable_ps)), " (", ShareText(share),
-                      ") of it. Shares below are relative to this time");
+                      ") of it. Shares below are relative to ", TimeText(ToDouble(report.span_ps)));
 }
 
 // "3.2 ms of 15.8 ms (20 %), GPU:0".

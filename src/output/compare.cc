@@ -184,8 +184,9 @@ void AddAdvice(const Comparison& comparison, Explanation* out) {
         change ? AdviceOnChange(comparison, row) : AdviceOnNoChange(comparison, row), "."));
   }
   if (others > 0) {
-    out->reasons.push_back(absl::StrCat("The column needs shows the captures a side for ", others,
-                                        " more ", others == 1 ? "function." : "functions."));
+    out->reasons.push_back(
+        absl::StrCat("The column \"needs\" lists the required captures a side for ", others,
+                     " more ", others == 1 ? "function." : "functions."));
   }
   if (any_beyond) out->reasons.push_back(absl::StrCat("Record ", kUsualCaptures, "."));
   if (many) {
@@ -203,8 +204,8 @@ void AddAdviceOnNoise(const Comparison& comparison, Explanation* out) {
   if (!unknown) return;
   out->reasons.push_back(absl::StrCat(
       OfEnergy(comparison) ? "Fewer than 3 captures a side do" : "One capture a side does",
-      " not show how much captures differ, however many samples it has, so the required number is "
-      "unknown. Record ",
+      " not show how much captures differ, even with many samples. So the required number of "
+      "captures is unknown. Record ",
       kUsualCaptures, ", or state the difference if earlier captures showed it: --offset-std."));
 }
 
@@ -454,7 +455,7 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   section.grid = std::move(grid).Take();
   if (!metric.empty()) {
     // Markdown shows no title of this table.
-    section.notes.push_back(absl::StrCat("change %: of the typical ", metric, " of a run",
+    section.notes.push_back(absl::StrCat("change %: change of the typical ", metric, " of a run",
                                          OfEnergy(comparison) ? "" : " (--metric)",
                                          ", on which the verdict rests"));
   }

@@ -304,7 +304,7 @@ std::vector<std::string> WhyNone(const std::vector<DiffLine>& rows) {
 Section RowSection(const DiffReport& report, const OutputOptions& options) {
   constexpr size_t kOpWidth = 24, kFunctionWidth = 14, kSourceWidth = 14;
   Section section = {.title = absl::StrCat("changes in the ", TimeText(report),
-                                           ", changed ops and those beyond noise first"),
+                                           ", sorted by the part that exceeds noise"),
                      .table = "rows"};
   const std::vector<DiffLine> rows = ShownRows(report, options);
   RowGrid grid(rows);

@@ -386,7 +386,7 @@ void NoteClocks(const FleetWaits& waits, Unit unit, std::vector<std::string>* no
         absl::StrCat("no times of ", Counted(count, "collective"), ": ", Printable(reason)));
   }
   if (!waits.unmatched.empty()) {
-    notes->push_back(absl::StrCat("not matched, because the counts differ between devices: ",
+    notes->push_back(absl::StrCat("no times of collectives whose counts differ between devices: ",
                                   Printable(absl::StrJoin(waits.unmatched, ", "))));
   }
 }

@@ -198,13 +198,12 @@ std::string FrontFigure(const GridResult& of, const Range& us, const Range& uj) 
               kChartColors[0], each.on_front ? kChartColors[0] : "#fff");
   }
   const size_t without = PutLabels(points, &chart);
-  chart.Text(
-      Chart::kLeft, 40, "start",
-      absl::StrCat(
-          "filled: on the Pareto front (no setting is better in one and not worse in the other)",
-          without == 0
-              ? ""
-              : absl::StrCat("; ", without, " without space for a name, see results.csv")));
+  chart.Text(Chart::kLeft, 40, "start",
+             absl::StrCat(
+                 "filled: Pareto front (no setting improves one axis without worsening the other)",
+                 without == 0
+                     ? ""
+                     : absl::StrCat("; ", without, " without space for a name, see results.csv")));
   chart.TimeAxis(bottom, "median latency, us");
   return std::move(chart).Finish(bottom + 50);
 }

@@ -30,7 +30,7 @@ Explanation ExplainWinner(const PickResult& choice) {
   return {.verdict = absl::StrCat("winner: variant ", Printable(choice.pick)),
           .reasons = {absl::StrCat(
               "Every other variant is proved ", OfEnergy(choice) ? "to take more energy" : "slower",
-              "; the next, ", Printable(second.id), ", by ", ChangeText(*second.ratio),
+              ". The second best is ", Printable(second.id), ": ", ChangeText(*second.ratio),
               " % (at least ", ChangeText(second.lo.value_or(1)), " %).")}};
 }
 
@@ -181,10 +181,10 @@ std::string MayBeEqualText(const PickResult& choice) {
                       " may be equal: ",
                       known ? absl::StrCat("the difference of ", ChangeText(*rival->ratio), " %")
                             : "the difference",
-                      " may be due to chance, and between equal variants more ",
+                      " may be due to chance. If the variants are equal, more ",
                       choice.needs_captures ? "captures" : "rounds",
-                      " never name the best one. Enough of them can prove a tie within --delta (",
-                      PercentText(choice.options.delta), "); --delta is chosen before the runs.");
+                      " cannot find a winner, but they can prove a tie within --delta (",
+                      PercentText(choice.options.delta), "). Choose --delta before the runs.");
 }
 
 Explanation ExplainOpen(const PickResult& choice) {
@@ -344,10 +344,14 @@ void AddDefinitions(const PickResult& choice, std::span<const VariantRow> rows,
                                             "medians); ",
                                 effect, ": robust mean of the ratios to the pick within each ",
                                 unit, ", on which the verdict rests"));
-  notes->push_back(absl::StrCat("interval: of ", effect,
-                                "; the probability that any is wrong is at most ",
-                                PercentText(choice.options.alpha),
-                                has_p_best ? "; P(best): by the same estimates and errors" : ""));
+  notes->push_back(absl::StrCat("interval: confidence interval of ", effect,
+                                "; the probability that any interval of this table is wrong is "
+                                "at most ",
+                                PercentText(choice.options.alpha)));
+  if (has_p_best) {
+    notes->push_back(
+        "P(best): probability that the variant is the best, from the same estimates and errors");
+  }
   NoteOtherRatios(choice, rows, notes);
 }
 

@@ -50,9 +50,10 @@ std::string CountedSteps(const StepSummary& steps) {
 // `can_name`: the command has --function.
 std::string TimeLine(const StepSummary& steps, bool can_name) {
   if (steps.has_no_steps()) {
-    return absl::StrCat("no step time: ", steps.reason,
-                        can_name && !steps.needs_marks ? "; --function names one, " : "; ",
-                        "--step-re makes host events steps");
+    return absl::StrCat(
+        "no step time: ", steps.reason,
+        can_name && !steps.needs_marks ? "; choose a function with --function, or " : "; ",
+        "use host events as steps with --step-re");
   }
   if (steps.step_median_ps.value_or(0) <= 0) {
     return absl::StrCat("step time unknown: ", steps.reason,

@@ -319,8 +319,9 @@ std::string DescribeNoSteps(const ProgramTimes& times, const ExecutionTables& ta
                              ? Part(times.busy_ps[longest[0]], static_cast<double>(device_busy_ps))
                              : double{1};
   if (of_busy < kLeastOfBusy && !times.is_named) {
-    return Cat("no compiled program takes half of the time in which the device is busy; ", names,
-               " takes most, ", PercentText(of_busy));
+    return Cat(
+        "no compiled program takes half of the time in which the device is busy; the longest, ",
+        names, ", takes ", PercentText(of_busy));
   }
   return runs[longest[0]] < 2 ? Cat("the trace has only one run of ", names) : "";
 }

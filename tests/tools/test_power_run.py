@@ -514,7 +514,7 @@ class Again(PowerRunTest):
                 (whole.replace('"problem":"p1"', '"problem":"q1"'),
                  "records.jsonl: the record with index 1 belongs to another data set"),
                 (whole.replace('"index":1', '"index":3'),
-                 "line 2: an index beyond the data set, so it belongs to another one")):
+                 "line 2: an index beyond the end of the data set; the line belongs to another data set")):
             with self.subTest(message):
                 self.assertNotEqual(text, whole)
                 file.write_text(text)

@@ -82,7 +82,7 @@ class NoSteps(EndToEndTest):
             for name in ("step_median_ps", "step_period_ps", "compute_share", "waits_for_input_ps"):
                 self.assertIsNone(steps[name], name)
             self.assertIn("no compiled program takes half", steps["reason"])
-            self.assertIn("jit_a takes most, 40 %", steps["reason"])
+            self.assertIn("the longest, jit_a, takes 40 %", steps["reason"])
             text = " ".join(self.run_ok(command, path).text.split())
             self.assertIn("no step time: " + steps["reason"], text)
             self.assertNotIn(": step time", text)
@@ -318,14 +318,14 @@ class Filters(EndToEndTest):
         if len(longest) > 1:
             self.assertIn("take equally long", reason)
         elif 2 * busy[longest[0]] < sum(busy.values()):
-            self.assertIn(f"{longest[0]} takes most, ", reason)
+            self.assertIn(f"the longest, {longest[0]}, takes ", reason)
         else:
             self.assertEqual(reason, f"the trace has only one run of {longest[0]}")
         line = " ".join(self.run_ok(path).text.split())
         self.assertIn("no step time: " + reason, line)
         # The advice works.
         named = [name for name in busy if sum(run[0] == name for run in runs) > 1]
-        self.assertEqual("--function names one" in line, bool(named), line)
+        self.assertEqual("choose a function with --function" in line, bool(named), line)
         for name in named:
             device, = self.run_json(path, "--function", f"^{name}$")["devices"]
             self.assertEqual(device["steps"]["step_function"], name)

@@ -544,7 +544,7 @@ class DiffHeadline(Decisions):
         base = self.capture("b.pb", "b", 0, wild=10_000_000_000)
         head = self.capture("h.pb", "h", 0.09, wild=10_000_000_000, tiny=1_000_000)
         done = run("diff", base, head)
-        self.assertIn("changes in the mean span of a run, changed ops and those beyond noise first", done.text)
+        self.assertIn("changes in the mean span of a run, sorted by the part that exceeds noise", done.text)
         rows = run("diff", base, head, "--format", "json").json["rows"]
         self.assertEqual([row["head"]["op"] for row in rows if row["head"]["op"]][:2], ["wild", "tiny"])
         large = self.capture("l.pb", "l", 0.09, wild=10_000_000_000, fresh=100_000_000)

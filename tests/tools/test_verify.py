@@ -166,7 +166,7 @@ class TuneBundle(BundleTest):
         what = "its verdict differs from the result of its rounds: "
         self.assert_problem(with_verdict(pick=other), "session.json", what + "pick")
         self.assert_problem(with_verdict(claim="tie"), "session.json", what + "claim")
-        self.assert_problem(with_verdict(claim="separated"), "session.json", "claim: is not a claim")
+        self.assert_problem(with_verdict(claim="separated"), "session.json", "claim: unknown claim")
         variants = json.loads(json.dumps(session["verdict"]["variants"]))
         variants[1]["ratio_ci"] = [5, 6]
         self.assert_problem(with_verdict(variants=variants), "session.json", what + "variants")
