@@ -896,14 +896,21 @@ class GridsOfLoad {
         fitters_(*fitters),
         candidates_(*candidates) {}
 
-  // Replaces the fit by a better one, if there is one.
+  // Replaces the fit by one that is clearly better, if there is one. The best of so many grids
+  // explains noise by chance.
   void Improve(const Columns& few, const Columns& some, Attempt* best, size_t* g) {
     constexpr int kMostRounds = 3;
+    // Of the log likelihood for each window, in the first round: the noise falls by a quarter.
+    constexpr double kLeastGain = 0.3;
     for (int round = 0; round < kMostRounds && !periods_.empty(); ++round) {
       const size_t before = grids_.size();
       Add(few, some, *best, *g);
       auto [attempt, of] = BestAttempt(candidates_, fitters_, some);
-      if (of < before || !(attempt.Likeliness() > best->Likeliness())) break;
+      const double gain = attempt.Likeliness() - best->Likeliness();
+      if (of < before || !(gain > (round == 0 ? kLeastGain : 0))) {
+        Remove(before);
+        break;
+      }
       *best = std::move(attempt);
       *g = of;
       // The period is known well enough now to look near it only.
@@ -951,6 +958,13 @@ class GridsOfLoad {
           {lag_s - kAroundS, lag_s + kAroundS}, kFineS, &candidates_);
     }
     BestFirst(&candidates_);
+  }
+
+  // Removes the grids from number `first` on.
+  void Remove(size_t first) {
+    grids_.resize(first);
+    while (fitters_.size() > first) fitters_.pop_back();
+    std::erase_if(candidates_, [&](const Candidate& each) { return each.grid >= first; });
   }
 
   const Sensor& sensor_;
