@@ -18,7 +18,9 @@
 namespace xplane_time::energy {
 namespace {
 
-constexpr size_t kFirstUpdates = 1'024, kScoredUpdates = 512;
+constexpr size_t kFirstUpdates = 1'024;
+// Updates that a score uses, so that the cost does not grow with the log.
+constexpr size_t kMaxCoarseUpdates = 512, kMaxFineUpdates = 2'048;
 constexpr int kPhases = 12, kLagsOfPeriod = 12;
 constexpr double kMaxPeriods = 4'000;
 
@@ -59,18 +61,19 @@ class Prediction {
   // The share of the variance of the first `section` readings that the candidate leaves.
   double Unexplained(const PolledPhase& at, size_t section) const {
     Correlation correlation;
-    for (size_t i = 0; i < section; ++i) {
+    const size_t stride = section / kMaxFineUpdates + 1;
+    for (size_t i = 0; i < section; i += stride) {
       correlation.Add(PowerW(PublishedS(at, i) - at.lag_s), ReadW(i));
     }
     return correlation.Unexplained();
   }
 
   // Returns the best of the lags from `at.lag_s` up to `most_lag_s`, `steps` steps of the table
-  // apart. Rounds to steps of the table, and uses about `kScoredUpdates` of the readings.
+  // apart. Rounds to steps of the table.
   PolledPhase BestLag(PolledPhase at, double most_lag_s, int64_t steps, size_t section) const {
     std::vector<int64_t> place;  // in the table
     std::vector<double> read_w;
-    const size_t stride = section / kScoredUpdates + 1;
+    const size_t stride = section / kMaxCoarseUpdates + 1;
     for (size_t i = 0; i < section; i += stride) {
       place.push_back(
           std::llround((PublishedS(at, i) - at.lag_s - expected_.from_s) / expected_.step_s));

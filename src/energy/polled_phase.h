@@ -45,8 +45,8 @@ struct PolledPhase {
 
 // Returns at most `most` candidates that differ from each other, the best first. Updates ascend and
 // lie in the time of `expected`. `window_s` is the window of the readings, which are powers. Empty
-// if there are fewer than `kLeastUpdates` updates. O(updates^2) for up to 1,024 updates, then
-// O(updates). The result does not depend on `threads`.
+// if there are fewer than `kLeastUpdates` updates. O(periods x updates) for up to 512 updates, and
+// for more than that independent of their number. The result does not depend on `threads`.
 std::vector<PolledPhase> FindPolledPhases(std::span<const Update> updates,
                                           const ExpectedEnergy& expected, double window_s,
                                           const PhaseRange& range, size_t most, int threads = 1);

@@ -866,17 +866,21 @@ std::pair<Attempt, size_t> BestAttempt(std::span<const Candidate> candidates,
 ExpectedEnergy Expect(const Attempt& attempt, const Columns& columns,
                       std::span<const Update> updates, double step_s, double around_s) {
   constexpr double kMostPointsOfExpected = 400'000;
+  constexpr Index kPointsAtOnce = 16'384;  // bounds the memory
   ExpectedEnergy expected = {.from_s = updates.front().polled_s - around_s};
   const double length_s = updates.back().polled_s + around_s - expected.from_s;
   expected.step_s = std::max(step_s, length_s / kMostPointsOfExpected);
-  VectorXd instants_s(static_cast<Index>(length_s / expected.step_s) + 2);
-  for (Index i = 0; i < instants_s.size(); ++i) {
-    instants_s[i] = expected.from_s + static_cast<double>(i) * expected.step_s;
+  const Index kernels = columns.count(),
+              points = static_cast<Index>(length_s / expected.step_s) + 2;
+  for (Index first = 0; first < points; first += kPointsAtOnce) {
+    VectorXd instants_s(std::min(kPointsAtOnce, points - first));
+    for (Index i = 0; i < instants_s.size(); ++i) {
+      instants_s[i] = expected.from_s + static_cast<double>(first + i) * expected.step_s;
+    }
+    const VectorXd energy_j = columns.At(instants_s) * attempt.solution.values.head(kernels) +
+                              instants_s * attempt.solution.values[kernels];
+    expected.energy_j.insert(expected.energy_j.end(), energy_j.begin(), energy_j.end());
   }
-  const Index kernels = columns.count();
-  const VectorXd energy_j = columns.At(instants_s) * attempt.solution.values.head(kernels) +
-                            instants_s * attempt.solution.values[kernels];
-  expected.energy_j.assign(energy_j.begin(), energy_j.end());
   return expected;
 }
 

@@ -334,7 +334,7 @@ class Filters(EndToEndTest):
         runs = [("jit_a", 1 + i % 2, 10 * i, 10) for i in range(8)]
         text = " ".join(self.run_ok(self.write("t.trace", tpu_runs(*runs))).text.split())
         self.assertIn("no step time: program 1 of jit_a and program 2 of jit_a take equally long, more than any "
-                      "other program, so it is unknown whose runs are steps; --step-re makes", text)
+                      "other program, so it is unknown whose runs are steps; use host events as steps with --step-re", text)
 
     def test_many_programs_that_tie(self):
         runs = [(f"jit_{'abcde'[i % 5]}", i % 5, 10 * i, 10) for i in range(10)]
