@@ -67,9 +67,9 @@ class TraceCommand : public Command {
     bool categories = false;  // --collective-re, --copy-re: the command shows categories
     bool unit = false;        // only --unit of the options for executions
     bool tolerance = false;
-    bool runs = false;           // --metric, --trim, ...
+    bool runs = false;  // --metric, --trim, ...
     std::string_view sort = {};  // --sort: its keys, for the help
-    bool rows = true;            // --top, --wide
+    bool rows = true;  // --top, --wide
     bool columns = true;
     bool decides = false;  // more formats, no progress
     bool progress = true;

@@ -52,13 +52,18 @@ std::string NameOf(const ComparedRow& row) {
 
 bool HasNoise(const CapturesNeeded& needed) { return needed.unknown != "noise_unknown"; }
 
+// Whether 1000 captures a side are too few to show that an unchanged row is the same.
+bool NeedsOverLimit(const CapturesNeeded& needed) {
+  return needed.question == CapturesNeeded::Question::kNoChange && !needed.least.has_value() &&
+         needed.unknown == "over_limit";
+}
+
 // Whether no number of captures is worth stating: the change looks large but may be chance, and the
 // captures that would show "no change" are beyond the limit.
 bool IsBeyondNumbers(const Comparison& comparison, const ComparedRow& row) {
   const CapturesNeeded& needed = *row.needed;
   const double effect = 1 + comparison.options.max_mde;
-  return needed.question == CapturesNeeded::Question::kNoChange && !needed.least.has_value() &&
-         needed.unknown == "over_limit" && (*row.ratio > effect || *row.ratio < 1 / effect);
+  return NeedsOverLimit(needed) && (*row.ratio > effect || *row.ratio < 1 / effect);
 }
 
 // "6 to 37", "37", "at least 6", "more than 1000"; empty: captures do not decide the row, or it is
@@ -161,19 +166,23 @@ std::string AdviceOnNoChange(const Comparison& comparison, const ComparedRow& ro
 constexpr char kUsualCaptures[] = "about ten captures a side, each from a separate process";
 constexpr uint64_t kManyCaptures = 10;  // a side; more of the same kind hardly help
 
-// Advice for a row that over 1000 captures a side would not decide.
+bool HasManyCaptures(const ComparedRow& row) {
+  return std::min(row.base.captures, row.head.captures) >= kManyCaptures && row.spread.has_value();
+}
+
+// Advice for a row that 1000 captures a side do not decide.
 std::string AdviceOnNoise(const Comparison& comparison, const ComparedRow& row) {
-  if (std::min(row.base.captures, row.head.captures) < kManyCaptures || !row.spread.has_value()) {
-    return absl::StrCat("Record ", kUsualCaptures, ".");
-  }
-  const std::string_view objects = OfEnergy(comparison) ? "energies" : "times";
+  if (!HasManyCaptures(row)) return absl::StrCat("Record ", kUsualCaptures, ".");
+  // The variance of a pair's difference is twice that of a capture (PairedDifference).
+  const bool paired = comparison.options.paired;
+  const double deviation = paired ? *row.spread * std::sqrt(2.0) : *row.spread;
   return absl::StrCat(
-      "The standard deviation between captures of a side is ", PercentText(*row.spread),
-      " for the ", Absl(objects), " of ", Printable(NameOf(row)),
+      "The standard deviation between ", paired ? "the differences of pairs" : "captures of a side",
+      " is ", PercentText(deviation),
+      OfEnergy(comparison) ? " for the energies of " : " for the times of ", Printable(NameOf(row)),
       ", so more captures of this kind will hardly help. Use an idle machine or more steps per "
       "capture",
-      comparison.options.paired ? "."
-                                : ", or --paired if base and head were recorded alternately.");
+      paired ? "." : ", or --paired if base and head were recorded alternately.");
 }
 
 // Advice for the open rows, each from its own effect and noise.
@@ -182,15 +191,17 @@ void AddAdvice(const Comparison& comparison, Explanation* out) {
   size_t shown = 0, others = 0;
   constexpr uint64_t kMany = 50;
   bool many = false;                      // captures are needed by a row that may be unchanged
-  const ComparedRow* noisiest = nullptr;  // of the rows that no number of captures decides
+  const ComparedRow* noisiest = nullptr;  // of the rows that 1000 captures a side do not decide
   for (const ComparedRow& row : comparison.rows) {
     if (!row.needed.has_value() || !HasNoise(*row.needed)) continue;
     const bool change = row.needed->question == CapturesNeeded::Question::kChange;
     const bool beyond = IsBeyondNumbers(comparison, row);
-    if (beyond && (noisiest == nullptr || row.spread.value_or(0) > noisiest->spread.value_or(0))) {
+    const bool hopeless = beyond || (NeedsOverLimit(*row.needed) && HasManyCaptures(row));
+    if (hopeless &&
+        (noisiest == nullptr || row.spread.value_or(0) > noisiest->spread.value_or(0))) {
       noisiest = &row;
     }
-    many |= !change && !beyond && !CapturesText(*row.needed).empty() &&
+    many |= !change && !hopeless && !CapturesText(*row.needed).empty() &&
             row.needed->enough.value_or(row.needed->least.value_or(kMany + 1)) > kMany;
     if (shown == kMaxShown) {
       ++others;
@@ -490,12 +501,14 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
                                          ", on which the verdict rests"));
   }
   if (has_intervals) {
-    section.notes.push_back(absl::StrCat(
-        "interval: with ", PercentText(0.5 + comparison.options.confidence / 2),
-        " confidence the change of every row is at least its lower end, which proves slowdowns; "
-        "with the same confidence it is at most its upper end, which proves speed-ups; p: p-value "
-        "of no change, for all rows together; detects: a",
-        RiseAfterA(comparison), " of this size would be proved 4 times in 5"));
+    section.notes.push_back(
+        absl::StrCat("interval: with ", PercentText(0.5 + comparison.options.confidence / 2),
+                     " confidence the change of every row is at least its lower end, which proves ",
+                     OfEnergy(comparison) ? "increases" : "slowdowns",
+                     "; with the same confidence it is at most its upper end, which proves ",
+                     OfEnergy(comparison) ? "decreases" : "speed-ups",
+                     "; p: p-value of no change, for all rows together; detects: a",
+                     RiseAfterA(comparison), " of this size would be proved 4 times in 5"));
   }
   if (has_needs) {
     section.notes.emplace_back(
