@@ -483,9 +483,10 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   grid.Number("change %", &ComparedRow::ratio, ChangeOrDash);
   const auto interval = [](const ComparedRow& row) { return IntervalText(row.lo, row.hi); };
   const bool has_intervals = !grid.Number("interval %", interval).HideIfUnknown().hidden;
+  // Without a regression, the smallest detectable slowdown matters more than the p-value.
   grid.Number("p",
               [](const ComparedRow& row) { return row.p_value ? ChanceText(*row.p_value) : "-"; })
-      .Drop(5)
+      .Drop(comparison.outcome == Outcome::kNoRegression ? 5 : 0)
       .HideIfUnknown();
   const auto needs = [&](const ComparedRow& row) { return CapturesCell(comparison, row); };
   const bool has_needs = !grid.Number("needs", needs).Drop(1).HideIfUnknown().hidden;
