@@ -18,7 +18,9 @@ bool HasCpuTime(const MeasurementSet& side) {
 
 // A thunk of a CPU may pass its work to threads without events (docs/runs.md).
 bool IsActiveTimeOfCpu(const MeasurementSet& side, const MeasureOptions& measure) {
-  if (measure.report.metric != Metric::kActive) return false;
+  if (measure.objective != Objective::kTime || measure.report.metric != Metric::kActive) {
+    return false;
+  }
   return std::ranges::any_of(side.captures, [](const Measurements& capture) {
     return std::ranges::any_of(capture.facts, [](const auto& fact) {
       return fact.name == "device kind" && fact.value.find("cpu") != std::string::npos;
