@@ -81,7 +81,7 @@ class CompareCommand : public DecisionCommand {
   absl::Status Check() override {
     sides_.NameFiles(find_, &files_);
     files_.PrintsOutput(printing_.path);
-    if (!printing_.json_schema) RETURN_IF_ERROR(sides_.Check("compare"));
+    if (!printing_.json_schema) RETURN_IF_ERROR(sides_.Check("compare", find_));
     if (why_) RETURN_IF_ERROR(CheckWhy());
     if (!report_.by_variant) {
       RETURN_IF_ERROR(Refuse({"--id-pattern"}, "has no effect without --by-id"));

@@ -39,7 +39,7 @@ class DiffCommand : public TraceCommand {
   absl::Status Check() override {
     sides_.NameFiles(find_, &files_);
     files_.PrintsOutput(printing_.path);
-    if (!printing_.json_schema) RETURN_IF_ERROR(sides_.Check("diff"));
+    if (!printing_.json_schema) RETURN_IF_ERROR(sides_.Check("diff", find_));
     return CheckLayout();
   }
 

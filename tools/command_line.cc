@@ -127,6 +127,25 @@ std::string AboutUnknown(const CLI::App& app) {
   return "";
 }
 
+// "xplane-time power run": the command with those above it.
+std::string FullName(const CLI::App* app) {
+  const CLI::App* const above = app->get_parent();
+  return above == nullptr ? app->get_name() : absl::StrCat(FullName(above), " ", app->get_name());
+}
+
+// The error for an option that was given more often than once; empty: the error is another one.
+std::string AboutRepeated(const CLI::App& chosen) {
+  for (const CLI::Option* option : chosen.get_options()) {
+    const size_t given = option->count();
+    if (option->get_positional() || given < 2 || option->get_expected_max() != 1) continue;
+    const bool is_output = option->check_lname("output");
+    return absl::StrCat(is_output ? "-o" : option->get_name(), " was given ",
+                        given == 2 ? "twice" : absl::StrCat(given, " times"), "; ",
+                        is_output ? "run the command once for each file" : "give it once");
+  }
+  return "";
+}
+
 // Checks that each given option has an effect: it is not empty, and it does not come before a
 // subcommand that ignores it.
 absl::Status CheckOptions(const CLI::App& chosen) {
@@ -273,6 +292,11 @@ absl::Status CommandLine::TakeHelp(std::vector<std::string>* arguments) {
 // The message of CLI11, with hints.
 absl::Status CommandLine::AboutError(const CLI::ParseError& error, bool has_program) {
   std::string text = error.what();
+  const CLI::App& chosen = *Chosen(&app_);
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
+    const std::string repeated = AboutRepeated(chosen);
+    return UsageError(repeated.empty() ? text : repeated);
+  }
   if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     return UsageError(text);
   }
@@ -281,9 +305,13 @@ absl::Status CommandLine::AboutError(const CLI::ParseError& error, bool has_prog
   for (const CLI::App* each = Chosen(&app_); each != &app_ && !has_program;
        each = each->get_parent()) {
     const std::string& hint = texts_.at(each).about_extra;
-    if (!hint.empty()) return UsageError(text, "; ", hint);
+    if (hint.empty()) continue;
+    absl::StrAppend(&text, "; ", hint);
+    break;
   }
-  return UsageError(text);
+  // A guess at the meant option needs no list of all options.
+  if (text.ends_with('?')) return UsageError(text);
+  return UsageError(text, "; see ", FullName(&chosen), " --help");
 }
 
 // Reports a command that is not the first argument: "xplane-time TRACE where". After an option, the

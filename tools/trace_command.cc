@@ -39,12 +39,36 @@ void TwoSides::AddCaptures(const Heading& decision, CompareOptions* options) {
                 "The i-th captures of both sides were recorded together; compare them in pairs");
 }
 
-absl::Status TwoSides::Check(std::string_view command) const {
+namespace {
+
+// FindInputs names the subfolders that are captures: "; write base/*". Several captures of a side
+// need its option, too.
+absl::Status CheckFolders(const char* option, const std::vector<std::string>& paths,
+                          const FindOptions& find) {
+  constexpr char kAdvice[] = "; write ";
+  for (const std::string& path : paths) {
+    const absl::Status found =
+        path == "-" ? absl::OkStatus() : FindInputs(std::span(&path, 1), find).status();
+    const std::string advice = absl::StrCat(kAdvice, path);
+    const size_t at = found.message().rfind(advice);
+    if (!absl::IsNotFound(found) || at == absl::string_view::npos) continue;
+    return absl::NotFoundError(absl::StrCat(found.message().substr(0, at), kAdvice, option, " ",
+                                            found.message().substr(at + sizeof kAdvice - 1)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status TwoSides::Check(std::string_view command, const FindOptions& find) const {
   const bool by_name = !base_.empty() || !head_.empty();
   if (by_name && !both_.empty()) {
     return UsageError("give either BASE HEAD or --base and --head, not both");
   }
-  if (by_name ? !base_.empty() && !head_.empty() : both_.size() == 2) return absl::OkStatus();
+  if (by_name ? !base_.empty() && !head_.empty() : both_.size() == 2) {
+    RETURN_IF_ERROR(CheckFolders("--base", base(), find));
+    return CheckFolders("--head", head(), find);
+  }
   return UsageError(
       command, " requires BASE and HEAD",
       both_.size() > 2 ? "; for several captures per side: --base P... --head P..." : "",

@@ -38,8 +38,9 @@ class TwoSides {
   // `what` describes a side in the help.
   void AddTo(CLI::App* app, const std::string& what);
   void NameFiles(const FindOptions& find, FileRoles* files) const;
-  // Errors: InvalidArgument. `command` is the name in the help.
-  absl::Status Check(std::string_view command) const;
+  // Errors: InvalidArgument; NotFound (a side is a folder of captures). `command` is the name in
+  // the help.
+  absl::Status Check(std::string_view command, const FindOptions& find) const;
   // --offset-std and --paired: how the captures of both sides are combined.
   static void AddCaptures(const Heading& decision, CompareOptions* options);
 

@@ -16,6 +16,18 @@ bool HasCpuTime(const MeasurementSet& side) {
   });
 }
 
+// A thunk of a CPU may pass its work to threads without events (docs/runs.md).
+bool IsActiveTimeOfCpu(const MeasurementSet& side, const MeasureOptions& measure) {
+  if (measure.objective != Objective::kTime || measure.report.metric != Metric::kActive) {
+    return false;
+  }
+  return std::ranges::any_of(side.captures, [](const Measurements& capture) {
+    return std::ranges::any_of(capture.facts, [](const auto& fact) {
+      return fact.name == "device kind" && fact.value.find("cpu") != std::string::npos;
+    });
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<Comparison> CompareFiles(std::span<const std::string> base,
@@ -35,6 +47,11 @@ absl::StatusOr<Comparison> CompareFiles(std::span<const std::string> base,
       if (std::ranges::find(comparison.notes, note) != comparison.notes.end()) continue;
       comparison.notes.push_back(note);
     }
+  }
+  if (IsActiveTimeOfCpu(base_set, measure) || IsActiveTimeOfCpu(head_set, measure)) {
+    comparison.notes.emplace_back(
+        "on a CPU, work may continue on other threads after a thunk ends, and active time does not "
+        "include it; --metric span is safer");
   }
   return comparison;
 }

@@ -52,13 +52,18 @@ std::string NameOf(const ComparedRow& row) {
 
 bool HasNoise(const CapturesNeeded& needed) { return needed.unknown != "noise_unknown"; }
 
+// Whether 1000 captures a side are too few to show that an unchanged row is the same.
+bool NeedsOverLimit(const CapturesNeeded& needed) {
+  return needed.question == CapturesNeeded::Question::kNoChange && !needed.least.has_value() &&
+         needed.unknown == "over_limit";
+}
+
 // Whether no number of captures is worth stating: the change looks large but may be chance, and the
 // captures that would show "no change" are beyond the limit.
 bool IsBeyondNumbers(const Comparison& comparison, const ComparedRow& row) {
   const CapturesNeeded& needed = *row.needed;
   const double effect = 1 + comparison.options.max_mde;
-  return needed.question == CapturesNeeded::Question::kNoChange && !needed.least.has_value() &&
-         needed.unknown == "over_limit" && (*row.ratio > effect || *row.ratio < 1 / effect);
+  return NeedsOverLimit(needed) && (*row.ratio > effect || *row.ratio < 1 / effect);
 }
 
 // "6 to 37", "37", "at least 6", "more than 1000"; empty: captures do not decide the row, or it is
@@ -159,20 +164,44 @@ std::string AdviceOnNoChange(const Comparison& comparison, const ComparedRow& ro
 
 // docs/ci.md measures how often fewer captures detect a slowdown.
 constexpr char kUsualCaptures[] = "about ten captures a side, each from a separate process";
+constexpr uint64_t kManyCaptures = 10;  // a side; more of the same kind hardly help
+
+bool HasManyCaptures(const ComparedRow& row) {
+  return std::min(row.base.captures, row.head.captures) >= kManyCaptures && row.spread.has_value();
+}
+
+// Advice for a row that 1000 captures a side do not decide.
+std::string AdviceOnNoise(const Comparison& comparison, const ComparedRow& row) {
+  if (!HasManyCaptures(row)) return absl::StrCat("Record ", kUsualCaptures, ".");
+  // The variance of a pair's difference is twice that of a capture (PairedDifference).
+  const bool paired = comparison.options.paired;
+  const double deviation = paired ? *row.spread * std::sqrt(2.0) : *row.spread;
+  return absl::StrCat(
+      "The standard deviation between ", paired ? "the differences of pairs" : "captures of a side",
+      " is ", PercentText(deviation),
+      OfEnergy(comparison) ? " for the energies of " : " for the times of ", Printable(NameOf(row)),
+      ", so more captures of this kind will hardly help. Use an idle machine or more steps per "
+      "capture",
+      paired ? "." : ", or --paired if base and head were recorded alternately.");
+}
 
 // Advice for the open rows, each from its own effect and noise.
 void AddAdvice(const Comparison& comparison, Explanation* out) {
   constexpr size_t kMaxShown = 3;
   size_t shown = 0, others = 0;
   constexpr uint64_t kMany = 50;
-  bool many = false;  // captures are needed by a row that may be unchanged
-  bool any_beyond = false;
+  bool many = false;                      // captures are needed by a row that may be unchanged
+  const ComparedRow* noisiest = nullptr;  // of the rows that 1000 captures a side do not decide
   for (const ComparedRow& row : comparison.rows) {
     if (!row.needed.has_value() || !HasNoise(*row.needed)) continue;
     const bool change = row.needed->question == CapturesNeeded::Question::kChange;
     const bool beyond = IsBeyondNumbers(comparison, row);
-    any_beyond |= beyond;
-    many |= !change && !beyond && !CapturesText(*row.needed).empty() &&
+    const bool hopeless = beyond || (NeedsOverLimit(*row.needed) && HasManyCaptures(row));
+    if (hopeless &&
+        (noisiest == nullptr || row.spread.value_or(0) > noisiest->spread.value_or(0))) {
+      noisiest = &row;
+    }
+    many |= !change && !hopeless && !CapturesText(*row.needed).empty() &&
             row.needed->enough.value_or(row.needed->least.value_or(kMany + 1)) > kMany;
     if (shown == kMaxShown) {
       ++others;
@@ -188,7 +217,7 @@ void AddAdvice(const Comparison& comparison, Explanation* out) {
         absl::StrCat("The column \"needs\" lists the required captures a side for ", others,
                      " more ", others == 1 ? "function." : "functions."));
   }
-  if (any_beyond) out->reasons.push_back(absl::StrCat("Record ", kUsualCaptures, "."));
+  if (noisiest != nullptr) out->reasons.push_back(AdviceOnNoise(comparison, *noisiest));
   if (many) {
     out->reasons.push_back(
         "If captures vary less (an idle machine, fixed clocks, more runs in each), fewer are "
@@ -321,12 +350,23 @@ Explanation ExplainCannotTell(const Comparison& comparison) {
   return out;
 }
 
+// If the only function is proved faster, the text begins with this.
+std::string NoRegressionText(const Comparison& comparison) {
+  const ComparedRow* const faster = Worst(comparison, FunctionVerdict::kFaster);
+  if (comparison.compared == 1 && faster != nullptr) {
+    return absl::StrCat(
+        OfEnergy(comparison) ? "less energy: " : "faster: ", Printable(NameOf(*faster)), " by ",
+        PercentText(1 - *faster->ratio), " (at least ", PercentText(1 - *faster->hi),
+        "); no function is proved ", OfEnergy(comparison) ? "to take more" : "slower");
+  }
+  return absl::StrCat(
+      "no regression: none of ", Counted(comparison.compared, "function"),
+      OfEnergy(comparison) ? " takes more energy by more than " : " is slower by more than ",
+      PercentText(comparison.options.min_effect));
+}
+
 Explanation ExplainNone(const Comparison& comparison) {
-  Explanation out = {
-      .verdict = absl::StrCat(
-          "no regression: none of ", Counted(comparison.compared, "function"),
-          OfEnergy(comparison) ? " takes more energy by more than " : " is slower by more than ",
-          PercentText(comparison.options.min_effect))};
+  Explanation out = {.verdict = NoRegressionText(comparison)};
   // A function that is proved faster is not slower, whatever its smallest detectable slowdown is.
   std::optional<double> largest_mde;
   uint64_t same = 0, unknown = 0, faster = 0;
@@ -443,8 +483,10 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
   grid.Number("change %", &ComparedRow::ratio, ChangeOrDash);
   const auto interval = [](const ComparedRow& row) { return IntervalText(row.lo, row.hi); };
   const bool has_intervals = !grid.Number("interval %", interval).HideIfUnknown().hidden;
+  // Without a regression, the smallest detectable slowdown matters more than the p-value.
   grid.Number("p",
               [](const ComparedRow& row) { return row.p_value ? ChanceText(*row.p_value) : "-"; })
+      .Drop(comparison.outcome == Outcome::kNoRegression ? 5 : 0)
       .HideIfUnknown();
   const auto needs = [&](const ComparedRow& row) { return CapturesCell(comparison, row); };
   const bool has_needs = !grid.Number("needs", needs).Drop(1).HideIfUnknown().hidden;
@@ -460,11 +502,14 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
                                          ", on which the verdict rests"));
   }
   if (has_intervals) {
-    section.notes.push_back(absl::StrCat(
-        "interval: with ", PercentText(0.5 + comparison.options.confidence / 2),
-        " confidence the change of every row is at least its lower end; p: p-value of no "
-        "change, for all rows together; detects: a",
-        RiseAfterA(comparison), " of this size would be proved 4 times in 5"));
+    section.notes.push_back(
+        absl::StrCat("interval: with ", PercentText(0.5 + comparison.options.confidence / 2),
+                     " confidence the change of every row is at least its lower end, which proves ",
+                     OfEnergy(comparison) ? "increases" : "slowdowns",
+                     "; with the same confidence it is at most its upper end, which proves ",
+                     OfEnergy(comparison) ? "decreases" : "speed-ups",
+                     "; p: p-value of no change, for all rows together; detects: a",
+                     RiseAfterA(comparison), " of this size would be proved 4 times in 5"));
   }
   if (has_needs) {
     section.notes.emplace_back(
@@ -480,7 +525,7 @@ Section RowSection(const Comparison& comparison, const OutputOptions& options) {
 Section KernelSection(const Comparison& comparison, const OutputOptions& options) {
   constexpr size_t kMost = 10;
   Section section = {
-      .title = "kernels, mean time in a run, without a verdict; the largest changes first"};
+      .title = "kernels, mean time in a run; these changes may be noise; the largest first"};
   const auto rows = TopRows(comparison.kernels, options.top.value_or(kMost), "kernels",
                             "--top, or --format json", &section.notes);
   RowGrid grid(rows);

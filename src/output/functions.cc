@@ -297,6 +297,13 @@ Section OverviewSection(const Report& report, const OutputOptions& options, size
   table.rows = table.rows.first(std::min(all, most));
   Section section =
       BuildSection(table, "functions", options, /*all=*/false, all, "xplane-time functions");
+  const bool has_step_time = std::ranges::any_of(report.devices, [](const DeviceRow& row) {
+    return row.steps.has_value() && row.steps->step_median_ps.has_value();
+  });
+  if (has_step_time && options.metric == Metric::kActive && all > 0) {
+    section.notes.emplace_back(
+        "active time excludes the waits of the device; the step time includes them");
+  }
   return section;
 }
 

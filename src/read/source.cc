@@ -248,6 +248,8 @@ absl::Status CheckAnyRegular(const std::vector<std::string>& traces) {
       traces[0], ": not a regular file in a run directory; pass it as an argument itself");
 }
 
+absl::Status NoCapture(const fs::path& directory);
+
 absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& directory,
                                                         const std::string& wanted_run,
                                                         std::vector<std::string>* other_runs) {
@@ -265,9 +267,7 @@ absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& director
       return NotFound(directory.string(), ": is a run directory itself, so --run ", wanted_run,
                       " has no effect; omit it");
     }
-    return NotFound(directory.string(),
-                    ": contains no .xplane.pb, no PyTorch trace and no runs under plugins/profile; "
-                    "give the directory that was passed to the profiler");
+    return NoCapture(directory);
   }
   const auto run = wanted_run.empty() ? std::prev(runs.end()) : runs.find(wanted_run);
   if (run == runs.end()) {
@@ -286,6 +286,46 @@ absl::StatusOr<std::vector<std::string>> DirectoryFiles(const fs::path& director
     }
   }
   return inside.traces;
+}
+
+// Whether the directory has traces or runs itself.
+bool IsCapture(const fs::path& directory) {
+  const auto listing = List(directory);
+  if (!listing.ok()) return false;
+  if (!listing->traces.empty()) return CheckAnyRegular(listing->traces).ok();
+  const auto runs = Runs(directory);
+  return runs.ok() && (!runs->empty() || !KinetoFiles(listing->json).empty());
+}
+
+// The error for a directory without traces. Its subfolders may be captures, such as base/1 to
+// base/10 if the user gives base.
+absl::Status NoCapture(const fs::path& directory) {
+  std::error_code error;
+  size_t captures = 0;
+  bool only_captures = true;  // all entries that the shell's * matches
+  fs::directory_iterator it(directory, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (it->path().filename().string().starts_with('.')) continue;
+    std::error_code ignored;
+    const bool is_capture = it->is_directory(ignored) && IsCapture(it->path());
+    captures += is_capture ? 1 : 0;
+    only_captures &= is_capture;
+  }
+  std::string path = directory.string();
+  if (captures == 0) {
+    return NotFound(path,
+                    ": contains no .xplane.pb, no PyTorch trace and no runs under plugins/profile; "
+                    "give the directory that was passed to the profiler");
+  }
+  const char* const slash = path.ends_with('/') ? "" : "/";
+  if (!only_captures) {
+    return NotFound(path, ": is not a capture, but ", captures,
+                    captures == 1 ? " of its subfolders is" : " of its subfolders are",
+                    "; name the captures instead of ", path);
+  }
+  return NotFound(path, ": is not a capture, but its ",
+                  captures == 1 ? "subfolder is" : Cat(captures, " subfolders are"), "; write ",
+                  path, slash, "*");
 }
 
 }  // namespace

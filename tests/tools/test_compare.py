@@ -272,7 +272,7 @@ class Compare(Decisions):
             self.assertEqual((rows[0]["base_ps"], rows[2]["head_ps"]), (None, None))
             self.assertAlmostEqual(rows[1]["head_ps"] / rows[1]["base_ps"], 2, delta=0.01)
         text = run("compare", base, head, env=environment(COLUMNS="100")).text
-        self.assertIn("kernels, mean time in a run, without a verdict", text)
+        self.assertIn("kernels, mean time in a run; these changes may be noise", text)
         self.assertRegex(text, r"slow +jit_f +2\.[0-9]+ +4\.[0-9]+ +\+(99|100)")
         self.assertRegex(text, r"fresh +jit_f +- +(2|3)\.[0-9]+ +new")
         self.assertRegex(text, r"gone +jit_f +1\.[0-9]+ +- +gone")
@@ -405,6 +405,93 @@ class Compare(Decisions):
                                r"(more than 10x|[0-9.]+x)\. Record about ten captures a side")
         self.assertNotIn("1000", text)
         self.assertNotIn("needs", text)
+
+    def test_ten_noisy_captures_are_not_told_to_become_ten(self):
+        base = self.record("base", self.TIMES, 10, 0.4, 3)
+        head = self.record("head", self.TIMES, 10, 0.4, 3)
+        options = ("--function", "jit_a")
+        done = self.compare(base, head, *options)
+        text = " ".join(done.text.split())
+        self.assertEqual(done.code, 12, text)
+        self.assertNotIn("Record about ten", text)
+        [spread] = re.findall(r"The standard deviation between captures of a side is ([0-9.]+) % for the times of "
+                              r"jit_a, so more captures of this kind will hardly help[.] Use an idle machine or more "
+                              r"steps per capture, or --paired if base and head were recorded alternately[.]", text)
+        [row] = self.compare(base, head, *options, "--format", "json").json["rows"]
+        self.assertAlmostEqual(float(spread), 100 * row["spread"], delta=0.06)
+        text = " ".join(self.compare(base, head, *options, "--paired").text.split())
+        self.assertRegex(text, "The standard deviation between the differences of pairs is [0-9.]+ % for the times of "
+                               "jit_a, so more captures of this kind will hardly help[.] Use an idle machine or more "
+                               "steps per capture[.]")
+        self.assertNotIn("or --paired", text)
+        text = " ".join(self.compare(base[:9], head, *options).text.split())
+        self.assertIn("Record about ten captures a side", text)
+        # Alternate recording: the machine drifts, and both captures of a pair are equally slow.
+        drift = [random.Random(f"drift{i}").gauss(0, 0.2) for i in range(10)]
+        base, head = ([self.write(f"{name}{i}.xplane.pb", trace(
+            {**self.TIMES, "jit_a": 10_000_000 * factor}, f"{name}{i}", runs=5, noise=0.001, offset=offset))
+            for i, offset in enumerate(drift)] for name, factor in (("base", 1), ("head", 1.1)))
+        self.assertEqual(self.compare(base, head, *options).code, 12)
+        self.assertEqual(self.compare(base, head, *options, "--paired").code, 10)
+
+    def test_the_only_function_is_faster(self):
+        base = self.side("base", self.TIMES, 6)
+        head = self.side("head", {**self.TIMES, "jit_a": 1_000_000}, 6)
+        done = self.compare(base, head, "--function", "jit_a")
+        self.assertEqual(done.code, 0)
+        self.assertRegex(done.text, r"\Afaster: jit_a by 9[0-9.]+ % [(]at least (8|9)[0-9.]+ %[)]; no function is "
+                                    r"proved slower\n")
+        self.assertTrue(self.compare(base, head).text.startswith("no regression: none of 2 functions is slower"))
+
+    def test_detects_fits_into_80_columns(self):
+        base, head = (self.side(name, self.TIMES, 6, noise=0.01) for name in ("base", "head"))
+        text = self.compare(base, head).text
+        self.assertRegex(text, r"\nfunction .* detects %\n")
+        self.assertIn("at most its upper end, which proves speed-ups", " ".join(text.split()))
+
+    def test_active_time_of_a_cpu_is_noted(self):
+        def cpu(seed):
+            plane, rng = Plane("/host:CPU"), random.Random(seed)
+            line = plane.line("tf_XLAEigen/1", 1)
+            for run_id in range(20):
+                line.event("dot.1", 20_000_000 * run_id, round(10_000_000 * (1 + 0.005 * rng.gauss(0, 1))),
+                           hlo_op=Ref("dot.1"), hlo_module=Ref("jit_f"), program_id=1, run_id=run_id,
+                           device_ordinal=0)
+            return space(plane)
+        sides = [[self.write(f"{side}{i}.xplane.pb", cpu(f"{side}{i}")) for i in range(5)] for side in ("b", "h")]
+        text = " ".join(self.compare(*sides).text.split())
+        note = "work may continue on other threads after a thunk ends"
+        self.assertEqual(text.count(note), 1, text)
+        self.assertIn("--metric span is safer", text)
+        self.assertNotIn(note, " ".join(self.compare(*sides, "--metric", "span").text.split()))
+        result = self.compare(*sides, "--format", "json").json
+        self.assertEqual(sum(note in each for each in result["notes"]), 1)
+        self.assertNotIn(note, json.dumps(result["rows"]))
+        gpu_text = self.compare(self.side("base", self.TIMES, 2), self.side("head", self.TIMES, 2)).text
+        self.assertNotIn("thunk", gpu_text)
+
+    def test_a_folder_of_captures_names_them(self):
+        for side in ("base", "head"):
+            for i in range(10):
+                self.write(f"{side}/{i}/plugins/profile/2026_01_01/h.xplane.pb", trace(self.TIMES, f"{side}{i}"))
+        for arguments in (("compare", "--base", "base", "--head", *(f"head/{i}" for i in range(10))),
+                          ("compare", "base", "head/0"), ("diff", "base", "head")):
+            done = run(*arguments, cwd=self.at)
+            self.assertEqual((done.code, done.out), (66, b""))
+            self.assertEqual(done.message, "xplane-time: base: is not a capture, but its 10 subfolders are; write "
+                                           "--base base/*\n")
+        done = run("compare", "--base", *(f"base/{i}" for i in range(10)), "--head", "head", cwd=self.at)
+        self.assertIn("write --head head/*\n", done.message)
+        done = run("compare", "--base", *(f"base/{i}" for i in range(10)), "--head",
+                   *(f"head/{i}" for i in range(10)), cwd=self.at)
+        self.assertEqual(done.code, 0, done.message)
+        for command in ("pick", "report", "functions", "where", "brief", "events", "fleet"):
+            done = run(command, "base", cwd=self.at)
+            self.assertEqual(done.code, 66)
+            self.assertIn("base: is not a capture, but its 10 subfolders are; write base/*\n", done.message)
+        self.write("base/notes.txt", "x")
+        self.assertIn("but 10 of its subfolders are; name the captures instead of base",
+                      run("pick", "base", cwd=self.at).message)
 
     def test_a_proved_speed_up_has_no_detectable_slowdown(self):
         base = self.record("base", self.TIMES, 6, 0.1, 1)

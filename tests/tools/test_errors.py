@@ -311,11 +311,27 @@ class Help(EndToEndTest):
                                   (("kernels", T, "--skip-runs", "2"), 64,
                                    "kernels has no such option, but report, functions, compare, pick, "
                                    "diff, summarize have"),
-                                  ((T, "--zzz"), 64, "not expected: --zzz\n")):
+                                  ((T, "--zzz"), 64, "not expected: --zzz; see xplane-time report --help\n"),
+                                  (("power", "sources", "--zzz"), 64,
+                                   "not expected: --zzz; see xplane-time power sources --help\n")):
             with self.subTest(words):
                 done = run(*words, cwd=self.at)
                 self.assertEqual((done.code, done.out), (code, b""), done.message)
                 self.assertIn(hint, done.message)
+
+    def test_an_option_that_is_given_twice(self):
+        for words, message in (((T, "-o", "a.json", "-o", "b.csv"),
+                                "-o was given twice; run the command once for each file"),
+                               ((T, "--output", "a.json", "-o", "b.csv"),
+                                "-o was given twice; run the command once for each file"),
+                               (("kernels", T, "--top", "3", "--top", "4"), "--top was given twice; give it once"),
+                               (("compare", T, T, "--alpha=1%", "--alpha=2%", "--alpha=3%"),
+                                "--alpha was given 3 times; give it once"),
+                               ((T, "--unit", "us", "--unit", "us"), "--unit was given twice; give it once")):
+            with self.subTest(words):
+                done = run(*words, cwd=self.at)
+                self.assertEqual((done.code, done.out), (64, b""))
+                self.assertEqual(done.message, f"xplane-time: {message}\n")
 
     def test_version_names_the_readers(self):
         text = self.run_ok("--version").text

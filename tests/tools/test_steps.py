@@ -102,6 +102,13 @@ class NoSteps(EndToEndTest):
                           " ".join(self.run_ok(command, path).text.split()))
         self.assertNotIn("takes less than half", self.run_ok("where", path, "--steps").text)
 
+    def test_active_and_step_time_are_distinguished(self):
+        note = "active time excludes the waits of the device; the step time includes them"
+        with_steps = self.round(50, 30, 20)
+        self.assertEqual(self.run_ok(with_steps).text.count(note), 1)
+        self.assertNotIn(note, self.run_ok(with_steps, "--metric", "span").text)
+        self.assertNotIn(note, self.run_ok(self.round(40, 35, 25)).text)  # no step time
+
     def test_the_options_that_the_line_names(self):
         path = self.round(40, 35, 25)
         steps = self.steps("report", path, "--function", "^jit_b$")
