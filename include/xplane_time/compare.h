@@ -85,7 +85,7 @@ namespace xplane_time {
 struct CompareOptions {
   Objective objective = Objective::kTime;  // kTime or kEnergy, as in the captures
   double min_effect = 0.01;                // smaller changes do not matter; 0.01: 1 %
-  double max_mde = 0.05;                   // a row with a larger mde has too little data
+  double max_mde = 0.05;    // a row with a larger mde has too little data; above min_effect
   double alpha = 0.001;     // family-wise probability of any claim if there is no change
   double confidence = 0.9;  // of all intervals together: 95 % for their lower bounds
   // Standard deviation of the log of a process's offset, if it is known.

@@ -521,6 +521,11 @@ absl::Status CheckOptions(std::span<const Measurements> base, std::span<const Me
     return InvalidArgument(
         "min_effect and offset_std must not be negative, and max_mde must be above 0");
   }
+  if (options.max_mde <= options.min_effect) {
+    return InvalidArgument(
+        "max_mde must be above min_effect: a slowdown of at most min_effect is never detected, so "
+        "no function could be judged unchanged");
+  }
   // Summaries sample hosts, traces sample captures; they cannot be mixed.
   const bool is_of_hosts = !base[0].unit.empty();
   for (const std::span<const Measurements> side : {base, head}) {

@@ -343,7 +343,9 @@ std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
     row.lo = std::exp(test.d - half);
     row.hi = std::exp(test.d + half);
     row.p_value = adjusted[i];
-    row.mde = std::exp(half + stats::StudentQuantile(0.2, test.df) * test.error) - 1;
+    // A slow unit is significant, and above the least effect.
+    const double limit = std::max(half, std::log1p(options.min_effect));
+    row.mde = std::exp(limit + stats::StudentQuantile(0.2, test.df) * test.error) - 1;
     row.verdict = VerdictOf(row, test, options);
     if (row.verdict == FleetVerdict::kCannotTell) row.doubt = FleetDoubt::kLargeVariation;
   }

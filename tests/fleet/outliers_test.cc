@@ -123,6 +123,17 @@ FleetSummary MakeGang(double busy, double idle) {
   return summary;
 }
 
+// A slowdown below the least effect is never called slow, so it is not detectable.
+TEST(FleetOutliers, TheDetectableSlowdownIsAboveTheLeastEffect) {
+  const FleetSummary summary = MakeFleet({.slow_hosts = 1, .slow_by = 0.05}, 1);
+  for (const double min_effect : {0.005, 0.1}) {
+    for (const FleetOutlier& row : FindFleetOutliers(summary, {.min_effect = min_effect})) {
+      EXPECT_GT(row.mde.value_or(1), min_effect);
+      EXPECT_EQ(IsSlow(row), row.host == "host0" && min_effect < 0.05);
+    }
+  }
+}
+
 TEST(FleetOutliers, RowsWithoutOwnOrBusyTimesAreUnknown) {
   for (const bool lacks_own : {false, true}) {
     FleetSummary summary = MakeGang(0, 0);

@@ -660,6 +660,16 @@ class Compare(Decisions):
                 self.assertEqual((done.code, done.out), (64, b""), done.message)
                 self.assertRegex(done.message, r"\Axplane-time: [^\n]+\n\Z")
 
+    def test_a_detectable_slowdown_is_above_the_least_effect(self):
+        base, head = self.side("base", self.TIMES, 5), self.side("head", self.TIMES, 5)
+        sides = ("--base", *base, "--head", *head)
+        for options in (("--min-effect", "10%"), ("--min-effect", "5%"), ("--max-mde", "1%")):
+            done = run("compare", *sides, *options, cwd=self.at)
+            self.assertEqual(done.code, 64, options)
+            self.assertIn("max_mde must be above min_effect", done.message)
+        done = run("compare", *sides, "--min-effect", "10%", "--max-mde", "20%", cwd=self.at)
+        self.assertEqual(done.code, 0, done.message)
+
     def test_missing_and_damaged_inputs(self):
         good = self.side("base", self.TIMES, 1)[0]
         cut = self.write("cut.json", '{"benchmarks": [')

@@ -197,7 +197,7 @@ def decisions_group():
     sides = ("gpu.xplane.pb slower.xplane.pb", "gpu.xplane.pb gpu.xplane.pb", "gpu.json slower.json",
              "--base gpu.xplane.pb gpu.json --head slower.xplane.pb slower.json",
              "gpu.xplane.pb tpu.xplane.pb", "gpu.xplane.pb slower.xplane.pb --offset-std 0.1%",
-             "gpu.xplane.pb slower.xplane.pb --offset-std 0.1% --min-effect 50%",
+             "gpu.xplane.pb slower.xplane.pb --offset-std 0.1% --min-effect 50% --max-mde 90%",
              "evil.xplane.pb evil.xplane.pb --offset-std 1%", "three.db many.db")
     for inputs in sides:
         for form in DECISION_FORMATS:
