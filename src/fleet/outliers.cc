@@ -275,7 +275,8 @@ std::optional<Against> TestOne(const Group& group, size_t place, const TypicalUn
   return test;
 }
 
-FleetVerdict VerdictOf(const FleetOutlier& row, const Against& test,
+// `detectable`: the slowdown that would be significant with a probability of 80 %.
+FleetVerdict VerdictOf(const FleetOutlier& row, const Against& test, double detectable,
                        const FleetOutlierOptions& options) {
   if (*row.p_value <= options.alpha) {
     if (*row.ratio > 1 + options.min_effect) return FleetVerdict::kSlow;
@@ -284,7 +285,7 @@ FleetVerdict VerdictOf(const FleetOutlier& row, const Against& test,
       return is_busy_for_less ? FleetVerdict::kFast : FleetVerdict::kTypical;
     }
   }
-  return *row.mde <= kMostFleetMde ? FleetVerdict::kTypical : FleetVerdict::kCannotTell;
+  return detectable <= kMostFleetMde ? FleetVerdict::kTypical : FleetVerdict::kCannotTell;
 }
 
 }  // namespace
@@ -343,10 +344,11 @@ std::vector<FleetOutlier> FindFleetOutliers(const FleetSummary& summary,
     row.lo = std::exp(test.d - half);
     row.hi = std::exp(test.d + half);
     row.p_value = adjusted[i];
-    // A slow unit is significant, and above the least effect.
-    const double limit = std::max(half, std::log1p(options.min_effect));
-    row.mde = std::exp(limit + stats::StudentQuantile(0.2, test.df) * test.error) - 1;
-    row.verdict = VerdictOf(row, test, options);
+    // A slow unit is significant, and above the least effect. The noise alone decides whether a
+    // unit is typical.
+    const double margin = stats::StudentQuantile(0.2, test.df) * test.error;
+    row.mde = std::exp(std::max(half, std::log1p(options.min_effect)) + margin) - 1;
+    row.verdict = VerdictOf(row, test, std::exp(half + margin) - 1, options);
     if (row.verdict == FleetVerdict::kCannotTell) row.doubt = FleetDoubt::kLargeVariation;
   }
   std::ranges::stable_sort(rows, [](const FleetOutlier& a, const FleetOutlier& b) {

@@ -129,7 +129,8 @@ TEST(FleetOutliers, TheDetectableSlowdownIsAboveTheLeastEffect) {
   for (const double min_effect : {0.005, 0.1}) {
     for (const FleetOutlier& row : FindFleetOutliers(summary, {.min_effect = min_effect})) {
       EXPECT_GT(row.mde.value_or(1), min_effect);
-      EXPECT_EQ(IsSlow(row), row.host == "host0" && min_effect < 0.05);
+      const bool is_slow = row.host == "host0" && min_effect < 0.05;
+      EXPECT_EQ(row.verdict, is_slow ? FleetVerdict::kSlow : FleetVerdict::kTypical);
     }
   }
 }
