@@ -134,15 +134,19 @@ PolledPhase MovedToBest(const Prediction& prediction, size_t section, PolledPhas
   double part = 1.0 / kPhases;  // of a period
   for (int halving = 0, steps = 0; halving < kHalvings && steps < kMaxMoves; ++steps) {
     const double move_s = part * best.period_s;
-    const double longer_s = 2 * move_s * best.period_s / prediction.length_s(section);
+    const double of_period_s = 2 * move_s * best.period_s / prediction.length_s(section);
     PolledPhase next = best;
-    for (int way = 0; way < 27; ++way) {
-      PolledPhase tried = best;
-      tried.phase_s += (way % 3 - 1) * move_s;
-      tried.lag_s += (way / 3 % 3 - 1) * move_s;
-      tried.period_s += (way / 9 - 1) * longer_s;
-      tried.unexplained = prediction.Unexplained(tried, section);
-      if (tried.unexplained < next.unexplained) next = tried;
+    for (const double later : {-1.0, 0.0, 1.0}) {
+      for (const double more_lag : {-1.0, 0.0, 1.0}) {
+        for (const double longer : {-1.0, 0.0, 1.0}) {
+          PolledPhase tried = best;
+          tried.phase_s += later * move_s;
+          tried.lag_s += more_lag * move_s;
+          tried.period_s += longer * of_period_s;
+          tried.unexplained = prediction.Unexplained(tried, section);
+          if (tried.unexplained < next.unexplained) next = tried;
+        }
+      }
     }
     if (next.unexplained < best.unexplained) {
       best = next;

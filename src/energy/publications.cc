@@ -585,18 +585,18 @@ std::vector<Grid> FindGrids(const Publications& publications, int threads) {
   const double steps = (updates.back().high_s - origin_s) / usual_s;
   const std::vector<PeriodRange> of_rare_polls = FindPeriodsOfRarePolls(publications);
   const bool polls_are_rare = !of_rare_polls.empty();
-  const auto [shortest_s, longest_s] =
+  const PeriodRange range =
       polls_are_rare ? of_rare_polls[0]
                      : PeriodRange{(1 - kPeriodReach) * usual_s, (1 + kPeriodReach) * usual_s};
   // A quarter of the change that moves the last publication by a bracket.
   const double step_s =
-      std::max(width_s / steps / 4, (longest_s - shortest_s) / kMaxSearchedPeriods);
+      std::max(width_s / steps / 4, (range.longest_s - range.shortest_s) / kMaxSearchedPeriods);
   if (!(step_s > 0)) return {};
   const std::vector<Arc> arcs = ArcsOf(publications, origin_s);
-  const auto count = static_cast<size_t>((longest_s - shortest_s) / step_s) + 1;
+  const auto count = static_cast<size_t>((range.longest_s - range.shortest_s) / step_s) + 1;
   std::vector<std::pair<int, double>> scores(count);  // score, period
   ParallelFor(count, threads, [&](size_t i) {
-    const double period_s = shortest_s + static_cast<double>(i) * step_s;
+    const double period_s = range.shortest_s + static_cast<double>(i) * step_s;
     scores[i] = {BestPhase(arcs, period_s).score, period_s};
   });
   std::stable_sort(scores.begin(), scores.end(), [&](const auto& a, const auto& b) {
