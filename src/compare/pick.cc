@@ -262,11 +262,11 @@ struct Chooser {
         return std::ranges::all_of(
             *members, [&](const std::string& member) { return Compare(member, other).slower(); });
       };
-      const auto joining = std::ranges::stable_partition(
-          others, [&](const std::string& other) { return beats_all(other); });
-      has_grown = !joining.empty();
-      members->insert(members->end(), joining.begin(), joining.end());
-      others.erase(joining.begin(), joining.end());
+      const auto joining = std::stable_partition(
+          others.begin(), others.end(), [&](const std::string& other) { return beats_all(other); });
+      has_grown = joining != others.end();
+      members->insert(members->end(), joining, others.end());
+      others.erase(joining, others.end());
     }
     std::sort(members->begin(), members->end(), NaturalLess());
     return true;

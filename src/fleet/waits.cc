@@ -170,8 +170,8 @@ std::vector<Matched> Match(const FleetSummary& summary, FleetWaits* found) {
     }
   }
   std::ranges::sort(found->unmatched);
-  const auto repeated = std::ranges::unique(found->unmatched);
-  found->unmatched.erase(repeated.begin(), repeated.end());
+  found->unmatched.erase(std::unique(found->unmatched.begin(), found->unmatched.end()),
+                         found->unmatched.end());
   return equal;
 }
 

@@ -11,7 +11,7 @@
 namespace xplane_time::output {
 namespace {
 
-using result::FieldSink, result::FieldValue, result::KnownText, result::TableOf;
+using result::FieldSink, result::KnownText, result::TableOf;
 
 void VisitPart(std::string_view name, const std::optional<DiffPart>& part, FieldSink* sink) {
   const DiffPart none;

@@ -14,7 +14,7 @@
 namespace xplane_time {
 namespace {
 
-using gpu_runs::HostEvidence, gpu_runs::HostRanges, gpu_runs::Launch;
+using gpu_runs::HostEvidence, gpu_runs::Launch;
 
 enum Mark : uint8_t { kWhole, kPending, kLost };
 
