@@ -5,20 +5,24 @@
 #include <vector>
 
 namespace xplane_time::compare {
-namespace {
 
-using ClockTimes = std::map<ClockKey, std::vector<double>>;  // picoseconds
-
-void AddTimes(std::span<const Measurements> captures, ClockTimes* times_ps) {
-  for (const Measurements& capture : captures) {
-    for (const Series& series : capture.series) {
-      std::vector<double>& times = (*times_ps)[ClockOf(series)];
-      for (const Sampled& sample : series.samples) times.push_back(sample.value);
-    }
-  }
+// Only traces name their clock.
+ClockKey ClockOf(const Series& series) {
+  if (!series.clock.empty()) return {series.clock, series.device};
+  return {"", series.variant_id.value_or("") + "\n" + series.function};
 }
 
-ClockSteps FindSteps(ClockTimes times_ps) {
+ClockSteps FindClockSteps(std::span<const Measurements> captures,
+                          std::span<const Measurements> other_side) {
+  std::map<ClockKey, std::vector<double>> times_ps;
+  for (const std::span<const Measurements> side : {captures, other_side}) {
+    for (const Measurements& capture : side) {
+      for (const Series& series : capture.series) {
+        std::vector<double>& times = times_ps[ClockOf(series)];
+        for (const Sampled& sample : series.samples) times.push_back(sample.value);
+      }
+    }
+  }
   ClockSteps steps_ps;
   for (auto& [key, times] : times_ps) {
     std::sort(times.begin(), times.end());
@@ -29,25 +33,6 @@ ClockSteps FindSteps(ClockTimes times_ps) {
     }
   }
   return steps_ps;
-}
-
-}  // namespace
-
-// Only traces name their clock.
-ClockKey ClockOf(const Series& series) {
-  if (!series.clock.empty()) return {series.clock, series.device};
-  return {"", series.variant_id.value_or("") + "\n" + series.function};
-}
-
-ClockSteps FindClockSteps(std::span<const Measurements> captures) {
-  return FindClockSteps(captures, {});
-}
-
-ClockSteps FindClockSteps(std::span<const Measurements> base, std::span<const Measurements> head) {
-  ClockTimes times_ps;
-  AddTimes(base, &times_ps);
-  AddTimes(head, &times_ps);
-  return FindSteps(std::move(times_ps));
 }
 
 // The error of a time is up to half a step. It is the same in all runs of a function and

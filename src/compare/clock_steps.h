@@ -25,9 +25,9 @@ using ClockSteps = std::map<ClockKey, double>;  // picoseconds; 0: all samples a
 
 ClockKey ClockOf(const Series& series);
 
-ClockSteps FindClockSteps(std::span<const Measurements> captures);
-// The steps over both sides.
-ClockSteps FindClockSteps(std::span<const Measurements> base, std::span<const Measurements> head);
+// The steps over all captures; a comparison has two sides of them.
+ClockSteps FindClockSteps(std::span<const Measurements> captures,
+                          std::span<const Measurements> other_side = {});
 
 // The standard deviation of a log ratio of two times that is due to the step. `log_time`: the mean
 // of the logarithms of both times.

@@ -191,14 +191,15 @@ std::vector<PolledPhase> FindPolledPhases(std::span<const Update> updates,
   const Prediction prediction(updates, expected, window_s);
   size_t section = std::min(updates.size(), kFirstUpdates);
   if (section < kLeastUpdates || !(prediction.length_s(section) > 0)) return {};
-  const double step_s =
-      std::max(range.shortest_s * range.shortest_s / prediction.length_s(section) / 4,
-               (range.longest_s - range.shortest_s) / kMaxPeriods);
-  const auto periods = static_cast<size_t>((range.longest_s - range.shortest_s) / step_s) + 1;
+  const double step_s = std::max(
+      range.periods.shortest_s * range.periods.shortest_s / prediction.length_s(section) / 4,
+      (range.periods.longest_s - range.periods.shortest_s) / kMaxPeriods);
+  const auto periods =
+      static_cast<size_t>((range.periods.longest_s - range.periods.shortest_s) / step_s) + 1;
   std::vector<std::vector<PolledPhase>> of_period(periods);
   ParallelFor(periods, threads, [&](size_t i) {
-    of_period[i] =
-        TryPeriod(prediction, section, range.shortest_s + static_cast<double>(i) * step_s, range);
+    of_period[i] = TryPeriod(prediction, section,
+                             range.periods.shortest_s + static_cast<double>(i) * step_s, range);
   });
   std::vector<PolledPhase> tried;
   for (const std::vector<PolledPhase>& each : of_period) {
@@ -217,7 +218,7 @@ std::vector<PolledPhase> FindPolledPhases(std::span<const Update> updates,
     if (is_new && best.size() < most) best.push_back(each);
   };
   for (const PolledPhase& each : tried) {
-    add(each, 1.5 * step_s, 1.5 * range.shortest_s / kPhases);
+    add(each, 1.5 * step_s, 1.5 * range.periods.shortest_s / kPhases);
   }
   for (;; section = std::min(2 * section, updates.size())) {
     ParallelFor(best.size(), threads,

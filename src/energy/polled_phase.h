@@ -34,7 +34,7 @@ struct ExpectedEnergy {
 
 // Where to search.
 struct PhaseRange {
-  double shortest_s = 0, longest_s = 0;  // periods
+  PeriodRange periods;
   double least_lag_s = 0, most_lag_s = 0;
 };
 

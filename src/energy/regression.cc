@@ -862,6 +862,12 @@ std::pair<Attempt, size_t> BestAttempt(std::span<const Candidate> candidates,
   return best;
 }
 
+// The energy of all columns and of a constant idle power before each instant.
+VectorXd EnergyBeforeJ(const Columns& columns, const VectorXd& power_w, double idle_w,
+                       const VectorXd& instants_s) {
+  return columns.At(instants_s) * power_w + idle_w * instants_s;
+}
+
 // The energy that an attempt without cosines expects, over the time of the updates.
 ExpectedEnergy Expect(const Attempt& attempt, const Columns& columns,
                       std::span<const Update> updates, double step_s, double around_s) {
@@ -877,8 +883,8 @@ ExpectedEnergy Expect(const Attempt& attempt, const Columns& columns,
     for (Index i = 0; i < instants_s.size(); ++i) {
       instants_s[i] = expected.from_s + static_cast<double>(first + i) * expected.step_s;
     }
-    const VectorXd energy_j = columns.At(instants_s) * attempt.solution.values.head(kernels) +
-                              instants_s * attempt.solution.values[kernels];
+    const VectorXd energy_j = EnergyBeforeJ(columns, attempt.solution.values.head(kernels),
+                                            attempt.solution.values[kernels], instants_s);
     expected.energy_j.insert(expected.energy_j.end(), energy_j.begin(), energy_j.end());
   }
   return expected;
@@ -943,9 +949,9 @@ class GridsOfLoad {
     const ExpectedEnergy expected = Expect(first, some, inside, period_s / kStepsOfPeriod,
                                            2 * period_s + std::abs(age_s) + first.timing.window_s);
     std::vector<PolledPhase> phases;
-    for (const auto& [shortest_s, longest_s] : periods_) {
-      const PhaseRange range = {shortest_s, longest_s, age_s - 1.25 * longest_s,
-                                age_s + 0.25 * longest_s};
+    for (const PeriodRange& periods : periods_) {
+      const PhaseRange range = {periods, age_s - 1.25 * periods.longest_s,
+                                age_s + 0.25 * periods.longest_s};
       const std::vector<PolledPhase> found =
           FindPolledPhases(inside, expected, first.timing.window_s, range, kMostAdded, threads_);
       phases.insert(phases.end(), found.begin(), found.end());
@@ -1201,7 +1207,7 @@ Sensor MakeExpectedSensor(const Expectation& expected, const Columns& columns, d
   const VectorXd to_s =
       Eigen::Map<const VectorXd>(instants_s.data(), static_cast<Index>(instants_s.size()));
   const auto energy_j = [&](const VectorXd& at_s) -> VectorXd {
-    return columns.At(at_s) * expected.power_w + expected.idle_w * at_s;
+    return EnergyBeforeJ(columns, expected.power_w, expected.idle_w, at_s);
   };
   VectorXd value = energy_j(to_s) * 1e6;
   if (expected.kind != ReadingKind::kCumulative) {

@@ -77,8 +77,8 @@ TEST_P(FindsThePhase, FromTheLoad) {
     // The powers are too high by a tenth and start at another energy.
     ExpectedEnergy expected = load;
     for (double& each : expected.energy_j) each = 1000 + 1.1 * each;
-    const PhaseRange range = {0.85 * kStepOfPollsS, 1.05 * kStepOfPollsS, lag_s - 0.01,
-                              lag_s + 0.012};
+    const PhaseRange range = {
+        {0.85 * kStepOfPollsS, 1.05 * kStepOfPollsS}, lag_s - 0.01, lag_s + 0.012};
     const std::vector<PolledPhase> found =
         FindPolledPhases(polled.updates, expected, sensor.window_s, range, 5);
     ASSERT_FALSE(found.empty());
@@ -113,10 +113,10 @@ INSTANTIATE_TEST_SUITE_P(Sensors, FindsThePhase,
 
 TEST(FindPolledPhases, NeedsUpdates) {
   const ExpectedEnergy load = {.from_s = 0, .step_s = 1, .energy_j = {0, 1, 3, 6}};
-  EXPECT_TRUE(FindPolledPhases({}, load, 0.02, {0.017, 0.02, 0, 0.1}, 5).empty());
+  EXPECT_TRUE(FindPolledPhases({}, load, 0.02, {{0.017, 0.02}, 0, 0.1}, 5).empty());
   // All polls at the same moment.
   const std::vector<Update> updates(20, Update{1, 1, 5, 1});
-  EXPECT_TRUE(FindPolledPhases(updates, load, 0.02, {0.017, 0.02, 0, 0.1}, 5).empty());
+  EXPECT_TRUE(FindPolledPhases(updates, load, 0.02, {{0.017, 0.02}, 0, 0.1}, 5).empty());
 }
 
 TEST(ExpectedEnergy, IsLinearBetweenItsPoints) {
